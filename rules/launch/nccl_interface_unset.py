@@ -1,0 +1,63 @@
+"""Several nodes, and nothing says which network interface NCCL may use.
+
+## What happens on a T4
+
+T4 nodes talk over Ethernet. Without `NCCL_SOCKET_IFNAME` NCCL takes every interface except `docker*`, `lo` and (from
+2.28 on) `virbr*`, and uses all of them. On a plain virtual machine that is one interface, and right. Beside Docker
+bridges, Kubernetes network plugins or a VPN, the bridges (`br-*`, `veth*`, `cali*`, `flannel*`, `tun*`) come along,
+connections go nowhere, and the job hangs or ends with `ncclSystemError`.
+
+## How to fix it
+
+Exclude what must not be used, which works on every node: `export
+NCCL_SOCKET_IFNAME=^lo,docker,br-,veth,virbr,tun,cali,flannel,cni`.
+
+## When it is right to ignore it
+
+On plain virtual machines with one interface, where leaving it unset is usually right; the finding is a note there,
+and a warning where a container or an overlay network is in sight.
+
+## Sources
+
+* NCCL 2.21 to 2.30.7, interface search (`ncclFindInterfaces`); NVIDIA/nccl#697 (16 interfaces), #428 (T4s, `tunl0`
+  picked), #286 (leave it unset first)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from t4lint.rule import Candidate, rule
+from t4lint.trace import FALSE, EnvironmentVariable, Fact, Launch, ProcessGroup, Trace
+
+NAME = "NCCL_SOCKET_IFNAME"
+
+
+@rule(
+    name="nccl-interface-unset",
+    severity="note",
+    summary="Several nodes without a choice of network interface for NCCL",
+    message="{nodes} nodes are started without `NCCL_SOCKET_IFNAME`, so NCCL uses every network interface that it finds{also}.",
+    help="Exclude what must not be used: `export NCCL_SOCKET_IFNAME=^lo,docker,br-,veth,virbr,tun,cali,flannel,cni`.",
+    triggers=("nnodes", "num_machines", "num_nodes", "hostfile", "nproc"),
+    reads=(Launch, EnvironmentVariable, ProcessGroup),
+    fix="unsafe",
+)
+def nccl_interface_unset(trace: Trace) -> Iterator[Candidate]:
+    never_set = trace.never(EnvironmentVariable, lambda variable: Fact(variable.name == NAME))
+    for launch in trace.all(Launch):
+        several = launch.nodes.test(lambda nodes: nodes > 1)
+        unset = FALSE if NAME in launch.environment or not _uses_nccl(trace) else never_set
+        contained = launch.in_container.it is True
+        yield Candidate(
+            launch,
+            several & unset,
+            severity="warning" if contained else None,
+            words={"nodes": launch.nodes.it, "also": ", container bridges too" if contained else ""},
+        )
+
+
+def _uses_nccl(trace: Trace) -> bool:
+    """Only a program that names other backends for all of its groups does not."""
+    backends = [group.backend.it for group in trace.all(ProcessGroup)]
+    return not backends or any(backend is None or "nccl" in str(backend) for backend in backends)

@@ -1,0 +1,400 @@
+"""The command line. Nothing heavy is imported before it is known to be needed.
+
+Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 could not run as asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from t4lint import __version__
+
+if TYPE_CHECKING:
+    from t4lint.engine import Options
+    from t4lint.findings import Finding, Problem, Report
+    from t4lint.report.outputs import Output
+    from t4lint.settings import Loaded
+
+CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+COMMANDS = ("check", "verify", "explain", "rules", "targets")
+# As in t4lint/rule.py, which is not imported for `--help`.
+SEVERITIES = ("error", "warning", "note")
+CONFIDENCES = ("certain", "likely", "possible")
+DEFAULT_TARGET = "t4"
+STDIN_FILENAME = "stdin.py"
+VERIFY_EXAMPLE = "t4lint verify -- python train.py --epochs 1"
+
+
+class UsageError(Exception):
+    """t4lint cannot do what was asked; the message says why, to the person who asked."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        return _complain(str(error))
+    except SystemExit as end:  # argparse, after --help, --version and mistakes
+        return end.code if isinstance(end.code, int) else CLEAN
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        from t4lint.report.outputs import silence
+
+        silence()
+        return CLEAN
+    except Exception as error:
+        if os.environ.get("T4LINT_DEBUG"):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return _complain(f"internal error, please report it: {what} (T4LINT_DEBUG=1 shows where)")
+
+
+def _run(argv: list[str]) -> int:
+    flags, rest = _split(argv)
+    args = _parser().parse_args(flags)
+    args.rest = rest
+    run: Callable[[argparse.Namespace], int] = args.run
+    return run(args)
+
+
+def _split(argv: list[str]) -> tuple[list[str], list[str]]:
+    """The command with its flags (`check` where a path alone stands for it), and what comes after `--`."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    flags, rest = argv[:at], argv[at + 1 :]
+    if not flags or flags[0] not in (*COMMANDS, "-h", "--help", "-V", "--version"):
+        flags = ["check", *flags]
+    return flags, rest
+
+
+def _complain(message: str) -> int:
+    print(f"t4lint: error: {message}", file=sys.stderr)
+    return FAILED
+
+
+# --- check and verify --------------------------------------------------------------------------------------------
+
+
+def _check(args: argparse.Namespace) -> int:
+    wanted = _outputs(args.output_format)
+    paths, text = _paths(args)
+    loaded = _settings(paths[0])
+
+    def check() -> Report:
+        from t4lint import engine
+
+        return engine.check(paths, _options(args, loaded, text))
+
+    return _deliver(args, loaded, _report(args, loaded, check), wanted)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    if not args.rest:
+        raise UsageError(f"verify needs the command to run, after two dashes: {VERIFY_EXAMPLE}")
+    wanted = _outputs(args.output_format)
+    loaded = _settings(Path.cwd())
+
+    def verify() -> Report:
+        from t4lint.verify import verify
+
+        options = _options(args, loaded)
+        return verify(args.rest, options=options, device=args.device, steps=args.steps, timeout=args.timeout)
+
+    return _deliver(args, loaded, _report(args, loaded, verify), wanted)
+
+
+def _paths(args: argparse.Namespace) -> tuple[list[Path], str | None]:
+    """The paths to check, and the text from stdin if that is what is to be checked."""
+    names = [*args.paths, *args.rest]
+    if "-" not in names and not args.stdin_filename:
+        _catch_misspelt_command(names)
+        return [Path(name) for name in names or ["."]], None
+    if set(names) - {"-"}:
+        raise UsageError("either files or text from stdin can be checked, not both")
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError("the text from stdin is not UTF-8") from None
+    args.stdin_filename = args.stdin_filename or STDIN_FILENAME
+    return [Path(args.stdin_filename)], text
+
+
+def _catch_misspelt_command(names: list[str]) -> None:
+    """`t4lint explan RULE` would look for a file of that name."""
+    if not names or Path(names[0]).exists() or not names[0].isalpha():
+        return
+    hint = _suggestion(names[0], COMMANDS)
+    if hint:
+        raise UsageError(f"there is no command, file or folder {names[0]!r}{hint}")
+
+
+def _settings(start: Path) -> Loaded:
+    from t4lint import settings
+
+    return settings.load(start)
+
+
+def _options(args: argparse.Namespace, loaded: Loaded, stdin_text: str | None = None) -> Options:
+    """Flags over settings. `--select` starts afresh; `--ignore` and `--extend-select` add to what the settings say."""
+    from t4lint.engine import Options
+
+    given = loaded.settings
+    select, ignore, extend = _names(args.select), _names(args.ignore), _names(args.extend_select)
+    if not select:
+        select, ignore, extend = given.select, (*given.ignore, *ignore), (*given.extend_select, *extend)
+    return Options(
+        target=args.target or given.target,
+        select=select,
+        ignore=ignore,
+        extend_select=extend,
+        min_confidence=args.min_confidence or given.min_confidence,
+        exclude=given.exclude,
+        versions=given.versions,
+        cwd=Path.cwd(),
+        show_trace=args.show_trace,
+        stdin_filename=args.stdin_filename if stdin_text is not None else None,
+        stdin_text=stdin_text,
+    )
+
+
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    """`["a,b", "c"]` → `("a", "b", "c")`."""
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+def _report(args: argparse.Namespace, loaded: Loaded, make: Callable[[], Report]) -> Report:
+    """What `make` finds; with bad settings nothing is run, and the report says what is wrong with them."""
+    problems = loaded.problems or _target_problems(args, loaded)
+    if not problems:
+        try:
+            return make()
+        except ValueError as error:
+            from t4lint.engine import UnknownRule
+
+            if not isinstance(error, UnknownRule):
+                raise
+            problems = _rule_problems(args, loaded)
+            if not problems:
+                raise UsageError(str(error)) from None
+    from t4lint.findings import Report
+
+    return Report(target=args.target or loaded.settings.target, findings=(), problems=problems, runs=(), files=0)
+
+
+def _target_problems(args: argparse.Namespace, loaded: Loaded) -> tuple[Problem, ...]:
+    """An unknown target: a mistake in the settings, or in the flags."""
+    name = args.target or loaded.settings.target
+    if name == DEFAULT_TARGET:
+        return ()
+    from t4lint.devices import UnknownTarget, find_target
+
+    try:
+        find_target(name)
+    except UnknownTarget as error:
+        if args.target:
+            raise UsageError(f"{error} (`t4lint targets` lists them)") from None
+        return (loaded.problem(str(error), "target"),)
+    return ()
+
+
+def _rule_problems(args: argparse.Namespace, loaded: Loaded) -> tuple[Problem, ...]:
+    """The unknown rules in the settings, with their lines; those in the flags are a mistake of the command line."""
+    for name in _names([*args.select, *args.ignore, *args.extend_select]):
+        if said := _unknown_rule(name):
+            raise UsageError(said)
+    given = loaded.settings
+    named = [("select", given.select), ("ignore", given.ignore), ("extend-select", given.extend_select)]
+    faults = [(said, key, name) for key, names in named for name in names if (said := _unknown_rule(name))]
+    return tuple(loaded.problem(*fault) for fault in faults)
+
+
+def _unknown_rule(name: str) -> str:
+    """What the engine says about a name that is no rule; nothing when it is one."""
+    from t4lint import engine
+
+    try:
+        engine.select([name], [], [])
+    except engine.UnknownRule as error:
+        return str(error)
+    return ""
+
+
+def _deliver(args: argparse.Namespace, loaded: Loaded, report: Report, wanted: tuple[Output, ...]) -> int:
+    """Write the report, and say by the exit code how it went."""
+    from t4lint.report import outputs
+
+    try:
+        outputs.write(report, wanted, version=__version__, verbose=args.show_trace)
+    except outputs.OutputError as error:
+        raise UsageError(str(error)) from None
+    if report.problems:
+        return FAILED
+    failing = _at_least(args.fail_on or loaded.settings.fail_on)
+    found = any(finding.severity in failing for finding in report.findings if not _is_refuted(finding))
+    return FOUND if found and not args.exit_zero else CLEAN
+
+
+def _at_least(severity: str) -> tuple[str, ...]:
+    return SEVERITIES[: SEVERITIES.index(severity) + 1]
+
+
+def _is_refuted(finding: Finding) -> bool:
+    """A run has shown that the finding does not hold."""
+    return finding.verdict is not None and finding.verdict.verdict == "refuted"
+
+
+def _outputs(given: Sequence[str], known: Sequence[str] | None = None) -> tuple[Output, ...]:
+    from t4lint.report import outputs
+
+    try:
+        return outputs.parse(given, known or outputs.FORMATS)
+    except outputs.OutputError as error:
+        raise UsageError(str(error)) from None
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from t4lint import engine
+    from t4lint.report import outputs, page
+
+    known = {rule.name: rule for rule in engine.rules()}
+    rule = known.get(args.rule)
+    if rule is None:
+        hint = _suggestion(args.rule, known) or "; `t4lint rules` lists them"
+        raise UsageError(f"unknown rule {args.rule!r}{hint}")
+    text = page.explain(rule)
+    if outputs.is_terminal():
+        text = page.markdown(text, colour=outputs.has_colour(sys.stdout), width=outputs.terminal_width())
+    outputs.to_screen(text)
+    return CLEAN
+
+
+def _rules(args: argparse.Namespace) -> int:
+    from t4lint import engine
+    from t4lint.report import outputs, page
+
+    if args.output_format == "json":
+        outputs.to_screen(page.rules_json(engine.rules()), json=True)
+    else:
+        width = outputs.terminal_width() if outputs.is_terminal() else None
+        outputs.to_screen(page.rules_text(engine.rules(), width=width))
+    return CLEAN
+
+
+def _targets(args: argparse.Namespace) -> int:
+    from t4lint.devices import targets
+    from t4lint.report import outputs, page
+
+    outputs.to_screen(page.targets_text(targets()))
+    return CLEAN
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+# --- the parser --------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with mistakes told in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(FAILED, f"t4lint: error: {message} (see `{self.prog} --help`)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="t4lint",
+        description="What a PyTorch or Hugging Face training script will do on an NVIDIA T4, before it runs.",
+        epilog="A path alone is enough: `t4lint train.py` is `t4lint check train.py`.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"t4lint {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str, usage: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text, usage=usage, allow_abbrev=False)
+        added.set_defaults(run=run)
+        return added
+
+    _add_check(command("check", _check, "check files and folders", "t4lint [check] [FLAGS] [PATH ...]"))
+    _add_verify(
+        command(
+            "verify",
+            _verify,
+            "run a training command and see which findings hold",
+            "t4lint verify [FLAGS] -- COMMAND ...",
+        )
+    )
+    explain = command("explain", _explain, "show the page of a rule", "t4lint explain RULE")
+    explain.add_argument("rule", metavar="RULE")
+    rules = command("rules", _rules, "list the rules", "t4lint rules [--output-format json]")
+    rules.add_argument("--output-format", choices=("text", "json"), default="text")
+    command("targets", _targets, "list the GPUs, places and instances that --target knows", "t4lint targets")
+    return parser
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files and folders (default: this folder); - for stdin"
+    )
+    _add_common(parser)
+    parser.add_argument("--stdin-filename", metavar="FILE", help="check the text from stdin as if it were this file")
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="where to run it")
+    parser.add_argument(
+        "--steps", type=_positive_int, default=3, metavar="N", help="optimizer steps to run (default: 3)"
+    )
+    parser.add_argument(
+        "--timeout", type=_positive_float, default=600.0, metavar="SECONDS", help="stop after this time (default: 600)"
+    )
+    _add_common(parser)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--target", metavar="NAME", help="GPU, place or instance to check for (default: t4)")
+    add("--select", action="append", default=[], metavar="RULES", help="run only these: rules, families or all")
+    add("--ignore", action="append", default=[], metavar="RULES", help="do not run these")
+    add("--extend-select", action="append", default=[], metavar="RULES", help="run these too")
+    add("--min-confidence", choices=CONFIDENCES, help="show findings that are at least this sure (default: likely)")
+    add("--fail-on", choices=SEVERITIES, help="exit with 1 for findings at least this severe (default: warning)")
+    add("--exit-zero", action="store_true", help="exit with 0 also when there are findings")
+    add(
+        "--output-format", action="append", default=[], metavar="FORMAT[:FILE]",
+        help="text or json, to the screen or to a file; may be given several times",
+    )  # fmt: skip
+    add("--show-trace", action="store_true", help="show what was understood of the program, and what was not")
+
+
+def _positive_int(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number
+
+
+def _positive_float(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return number

@@ -1,0 +1,447 @@
+"""From paths to findings: documents, runs, traces, rules."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from t4lint.devices import Target, find_target
+from t4lint.findings import Finding, Problem, Related, Report, RunInfo
+from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Rule, Severity
+from t4lint.sources.document import Document, LaunchCommand
+from t4lint.sources.files import display_path, find, read
+from t4lint.trace import Event, Location, Origin, Trace, Value
+
+MAX_LAUNCHES = 16  # of one script; the rest are named in the report
+
+
+class UnknownRule(ValueError):
+    """A rule name or family that does not exist; the message suggests the nearest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an invocation asks for."""
+
+    target: str = "t4"
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    min_confidence: Confidence = "likely"
+    exclude: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path = field(default_factory=Path.cwd)
+    show_trace: bool = False
+    stdin_filename: str | None = None
+    stdin_text: str | None = None
+
+
+# --- rules -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules that t4lint ships, by family and name."""
+    package = importlib.import_module("t4lint.rules")
+    found = []
+    for info in pkgutil.walk_packages(package.__path__, "t4lint.rules."):
+        if info.ispkg:
+            continue
+        module = importlib.import_module(info.name)
+        found.extend(value for value in vars(module).values() if isinstance(value, Rule))
+    return tuple(sorted(found, key=lambda rule: (rule.family, rule.name)))
+
+
+def select(names: Sequence[str], ignore: Sequence[str] = (), extend: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """The rules that are to run: those on by default, or those named (a rule, a family or `all`)."""
+    chosen = named(names) if names else {rule.name for rule in rules() if rule.default}
+    chosen |= named(extend)
+    chosen -= named(ignore)
+    return tuple(rule for rule in rules() if rule.name in chosen)
+
+
+def named(names: Iterable[str]) -> set[str]:
+    known = {rule.name for rule in rules()}
+    families = {rule.family for rule in rules()}
+    found: set[str] = set()
+    for name in names:
+        if name == "all":
+            found |= known
+        elif name in known:
+            found.add(name)
+        elif name in families:
+            found |= {rule.name for rule in rules() if rule.family == name}
+        else:
+            near = difflib.get_close_matches(name, [*known, *families], n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; `t4lint rules` lists them"
+            raise UnknownRule(f"there is no rule or family {name!r}{hint}")
+    return found
+
+
+# --- checking ----------------------------------------------------------------------------------------------------
+
+
+def check(paths: Sequence[Path], options: Options) -> Report:
+    """Lint files and folders. Nothing of the user's is imported or run."""
+    chosen = select(options.select, options.ignore, options.extend_select)
+    session = Session(options, chosen)
+    files = session.collect(paths)
+    for script in session.order(files):
+        session.check_script(script)
+    return session.report(files)
+
+
+def check_command(argv: Sequence[str], options: Options) -> Report:
+    """Lint exactly the run that a command starts."""
+    from t4lint.sources.shell import launches
+
+    text = shlex.join(argv) + "\n"
+    document = Document("<command line>", options.cwd / "<command line>", "shell", text)
+    chosen = select(options.select, options.ignore, options.extend_select)
+    session = Session(options, chosen)
+    session.sources[document.path] = text
+    started = [launch for launch in launches(document, options.cwd) if launch.file is not None]
+    if not started:
+        problem = Problem(document.path, f"no Python script to follow in this command: {text.strip()}")
+        return replace(session.report([]), problems=(problem,))
+    launch = started[0]
+    assert launch.file is not None
+    file = launch.file.resolve()
+    session.shown = {display_path(file, options.cwd), document.path}
+    session.run(file, launch)
+    return session.report([file])
+
+
+class Session:
+    """One invocation: the projects that were read, and the findings so far."""
+
+    def __init__(self, options: Options, chosen: tuple[Rule, ...]) -> None:
+        self.options = options
+        self.rules = chosen
+        self.target: Target = find_target(options.target)
+        self.problems: list[Problem] = []
+        self.runs: list[RunInfo] = []
+        self.notes: list[str] = []
+        self.found: dict[tuple[str, Location], Finding] = {}
+        self.sources: dict[str, str] = {}
+        self.shown: set[str] | None = None
+        self.projects: dict[Path, Any] = {}
+        self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
+        self.entered: dict[Path, set[int]] = {}
+        self.data: dict[Path, str] = {}
+
+    # --- files ---
+
+    def collect(self, paths: Sequence[Path]) -> list[Path]:
+        """The files to look at; each is read once, and what cannot be read is a problem."""
+        options = self.options
+        files: list[Path] = []
+        if options.stdin_text is not None:
+            name = Path(options.stdin_filename or "stdin.py")
+            file = name if name.is_absolute() else options.cwd / name
+            self.data[file] = options.stdin_text
+            self.shown = {display_path(file, options.cwd)}
+            return [file]
+        absolute = [path if path.is_absolute() else options.cwd / path for path in paths]
+        for file in find(absolute, exclude=options.exclude, problems=self.problems):
+            document = read(file, display_path(file, options.cwd))
+            if isinstance(document, Problem):
+                self.problems.append(document)
+            else:
+                self.data[file] = document.text
+            files.append(file)
+        self.shown = {display_path(file, options.cwd) for file in files}
+        return files
+
+    def order(self, files: Sequence[Path]) -> Iterator[Path]:
+        """Scripts first: a function that a script enters needs no look of its own."""
+        python = [file for file in files if file in self.data and not is_shell(file, self.data[file])]
+        shell = [file for file in files if file in self.data and is_shell(file, self.data[file])]
+        started = [script for file in shell for script in self.started_by(file) if script not in python]
+        scripts = [file for file in python if '__name__ == "__main__"' in self.data[file] or "__name__ == '__main__'" in self.data[file]]
+        yield from dict.fromkeys([*scripts, *python, *started])
+
+    def started_by(self, shell: Path) -> list[Path]:
+        """The scripts that the launch commands of a shell file start."""
+        return [script for script, commands in self.launches_of(self.root_of(shell)).items() if any(c.where.path == display_path(shell, self.options.cwd) for c in commands)]
+
+    def root_of(self, file: Path) -> Path:
+        from t4lint.interpret.project import find_root
+
+        return find_root(file)
+
+    def project_of(self, file: Path) -> Any:
+        from t4lint.interpret.project import Project
+
+        root = self.root_of(file)
+        if root not in self.projects:
+            texts = {path: text for path, text in self.data.items() if path.is_relative_to(root)}
+            self.projects[root] = Project(root, self.options.cwd, texts)
+        return self.projects[root]
+
+    def launches_of(self, root: Path) -> dict[Path, list[LaunchCommand]]:
+        """The launch commands in the shell files of a project, by the script that they start."""
+        if root not in self.launches:
+            self.launches[root] = self.read_launches(root)
+        return self.launches[root]
+
+    def read_launches(self, root: Path) -> dict[Path, list[LaunchCommand]]:
+        from t4lint.sources.shell import launches
+
+        started: dict[Path, list[LaunchCommand]] = {}
+        given = {file: text for file, text in self.data.items() if file.is_relative_to(root)}
+        for file in shell_files(root, given):
+            document = read(file, display_path(file, self.options.cwd))
+            if isinstance(document, Problem) or document.kind != "shell":
+                continue
+            for launch in launches(document, root):
+                if launch.file is not None:
+                    started.setdefault(launch.file.resolve(), []).append(launch)
+                    self.sources[document.path] = document.text
+        return started
+
+    # --- runs ---
+
+    def check_script(self, file: Path) -> None:
+        text = self.data.get(file)
+        if text is None:
+            document = read(file, display_path(file, self.options.cwd))
+            if isinstance(document, Problem):
+                return
+            text = self.data[file] = document.text
+        if not self.relevant(text):
+            self.check_syntax(file, text)
+            return
+        commands = self.launches_of(self.root_of(file)).get(file.resolve(), [])
+        for launch in commands[:MAX_LAUNCHES]:
+            self.run(file, launch)
+        for launch in commands[MAX_LAUNCHES:]:
+            self.notes.append(f"{launch.where.path}:{launch.where.line} was not followed: too many launches of {file.name}")
+        if not commands:
+            self.run(file, None)
+
+    def relevant(self, text: str) -> bool:
+        """Can any enabled rule have something to say? A script may also do everything in modules that it imports."""
+        if any(trigger in text for rule in self.rules for trigger in rule.triggers):
+            return True
+        return "__main__" in text and "import" in text
+
+    def check_syntax(self, file: Path, text: str) -> None:
+        """A file without anything to judge still has to be Python."""
+        import ast
+        import warnings
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            # a newer syntax than this interpreter's is no error: the other parser decides
+            from t4lint.interpret.source import parse
+
+            result = parse(Document(display_path(file, self.options.cwd), file, "python", text), file.stem)
+            if isinstance(result, Problem):
+                self.problems.append(result)
+
+    def run(self, file: Path, launch: LaunchCommand | None) -> None:
+        """Interpret one run and judge it."""
+        from t4lint.interpret.run import interpret
+        from t4lint.interpret.worlds import Worlds, with_presumption
+        from t4lint.memory import fill
+
+        project = self.project_of(file)
+        versions = self.versions_of(project.root)
+        entered = self.entered.setdefault(project.root, set())
+        result = interpret(project, file, self.target, versions, launch, entered)
+        if isinstance(result, Problem):
+            if result not in self.problems:
+                self.problems.append(result)
+            return
+        number = len(self.runs)
+        self.runs.append(run_info(file, launch, versions, self.options.cwd))
+        self.notes.extend(result.machine.notes)
+        for source in project.modules.values():
+            if not isinstance(source, Problem):
+                self.sources[source.path] = source.document.text
+        known = {library: Value(version) for library, version in versions.items()}
+        for segment in result.segments:
+            worlds = Worlds(result.machine, segment, known, launch is not None)
+            cache_by_kinds: dict[Any, list[Trace]] = {}
+            for rule in self.rules:
+                if rule.reads not in cache_by_kinds:
+                    traces = [fill(trace) for trace in worlds.traces(rule.reads)]
+                    cache_by_kinds[rule.reads] = [with_presumption(t) for t in traces] if segment.uncalled else traces
+                self.judge(rule, cache_by_kinds[rule.reads], segment.uncalled, number)
+
+    def versions_of(self, root: Path) -> dict[str, str]:
+        from t4lint.sources.versions import pinned
+
+        return {**pinned(root), **self.options.versions}
+
+    # --- judging ---
+
+    def judge(self, rule: Rule, traces: Sequence[Trace], uncalled: bool, run: int) -> None:
+        """Run a rule over the worlds of a segment; a candidate that holds in all of them is certain or likely."""
+        held: dict[tuple[Any, Location], list[tuple[int, Candidate]]] = {}
+        for number, trace in enumerate(traces):
+            for candidate in rule.check(trace):
+                if candidate.when.holds:
+                    held.setdefault((candidate.event.key, place_of(candidate)), []).append((number, candidate))
+        for found in held.values():
+            self.add(rule, found, len(traces), uncalled, run)
+
+    def add(self, rule: Rule, found: list[tuple[int, Candidate]], worlds: int, uncalled: bool, run: int) -> None:
+        candidate = found[0][1]
+        everywhere = len({number for number, _ in found}) == worlds and not any(c.event.guards for _, c in found)
+        confidence: Confidence = "possible"
+        if everywhere:
+            confidence = "likely" if uncalled or any(c.when.likely for _, c in found) else "certain"
+        finding = finding_from(rule, candidate, confidence, (run,), self.sources)
+        key = (rule.name, finding.location)
+        self.found[key] = merged(self.found[key], finding) if key in self.found else finding
+
+    def report(self, files: Sequence[Path]) -> Report:
+        wanted = CONFIDENCES.index(self.options.min_confidence)
+        findings = [
+            finding
+            for finding in self.found.values()
+            if CONFIDENCES.index(finding.confidence) >= wanted and self.is_shown(finding)
+        ]
+        findings.sort(key=lambda finding: (finding.location, finding.rule))
+        paths = {f.location.path for f in findings} | {o.location.path for f in findings for o in f.provenance if o.location}
+        paths |= {r.location.path for f in findings for r in f.related}
+        return Report(
+            target=self.options.target,
+            findings=tuple(findings),
+            problems=tuple(dict.fromkeys(self.problems)),
+            runs=tuple(self.runs),
+            files=len(files),
+            sources={path: text for path, text in self.sources.items() if path in paths},
+        )
+
+    def is_shown(self, finding: Finding) -> bool:
+        """Paths choose where findings show: at the place to edit, or at the statement that it is about."""
+        if self.shown is None:
+            return True
+        return finding.location.path in self.shown or any(key.path in self.shown for key in finding.keys)
+
+
+def is_shell(file: Path, text: str) -> bool:
+    from t4lint.sources.files import kind_of
+
+    return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
+
+
+MAX_SHELL_FILES = 500
+
+
+def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
+    """The shell files of a project: those that were given, and those found below its root."""
+    files = [file for file, text in given.items() if is_shell(file, text)]
+    if any((root / mark).exists() for mark in (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")):
+        below = (file for file in find([root], problems=[]) if file.suffix in (".sh", ".bash"))
+    else:
+        below = iter(sorted([*root.glob("*.sh"), *root.glob("*/*.sh")]))
+    for file in below:
+        if len(files) >= MAX_SHELL_FILES:
+            break
+        files.append(file)
+    return list(dict.fromkeys(files))
+
+
+def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], cwd: Path) -> RunInfo:
+    script = display_path(file, cwd)
+    if launch is None:
+        return RunInfo(script, f"python {script}", None, dict(versions), 1)
+    nodes, per_node = launch.nodes, launch.processes_per_node
+    known = nodes.known and per_node.known and isinstance(nodes.it, int) and isinstance(per_node.it, int)
+    processes = nodes.it * per_node.it if known else None
+    return RunInfo(script, launch.text, f"{launch.where.path}:{launch.where.line}", dict(versions), processes)
+
+
+# --- findings ----------------------------------------------------------------------------------------------------
+
+
+def place_of(candidate: Candidate) -> Location:
+    """Where a finding lands: the first place in the origins of the blamed value, else the event's own statement."""
+    if candidate.blame is not None:
+        for origin in candidate.blame.origins:
+            if origin.location is not None:
+                return origin.location
+    return candidate.event.where
+
+
+def finding_from(
+    rule: Rule,
+    candidate: Candidate,
+    confidence: Confidence,
+    runs: tuple[int, ...] = (),
+    sources: Mapping[str, str] | None = None,
+) -> Finding:
+    """The finding that a candidate stands for. An error that is not certain is shown as a warning."""
+    severity: Severity = candidate.severity or rule.severity
+    if severity == "error" and confidence != "certain":
+        severity = "warning"
+    location = place_of(candidate)
+    words = {name: said(word) for name, word in candidate.words.items()}
+    provenance = candidate.blame.origins if candidate.blame is not None else ()
+    related = [Related(event.where, type(event).__name__.lower()) for event in candidate.related if event.where != candidate.event.where]
+    if candidate.event.where.path != location.path or not inside(location, candidate.event.where):
+        related.insert(0, Related(candidate.event.where, "takes effect here"))
+    return Finding(
+        rule=rule.name,
+        severity=severity,
+        confidence=confidence,
+        location=location,
+        message=rule.message.format(**words),
+        help=rule.help.format(**words) if "{" in rule.help else rule.help,
+        provenance=unique(provenance),
+        related=tuple(related),
+        runs=runs,
+        keys=(candidate.event.key,),
+        fix_safety=rule.fix,
+        fingerprint=fingerprint(rule.name, location, sources or {}),
+    )
+
+
+def said(word: object) -> object:
+    """A named value as text in a message."""
+    if isinstance(word, Value):
+        return word.it if word.known else "an unknown value"
+    return word
+
+
+def unique(origins: Sequence[Origin]) -> tuple[Origin, ...]:
+    return tuple(dict.fromkeys(origins))
+
+
+def inside(location: Location, where: Location) -> bool:
+    return where.line <= location.line <= where.end_line
+
+
+def fingerprint(rule: str, location: Location, sources: Mapping[str, str]) -> str:
+    """Stable when lines move: the rule, the file and the text of the line."""
+    lines = sources.get(location.path, "").splitlines()
+    text = lines[location.line - 1].strip() if location.line <= len(lines) else ""
+    return blake2b(f"{rule}\0{location.path}\0{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def merged(one: Finding, other: Finding) -> Finding:
+    """The same fault seen twice: the surer judgement stands, with the runs and events of both."""
+    better = max((one, other), key=lambda f: (CONFIDENCES.index(f.confidence), SEVERITIES.index(f.severity)))
+    return replace(
+        better,
+        runs=tuple(dict.fromkeys(one.runs + other.runs)),
+        keys=tuple(dict.fromkeys(one.keys + other.keys)),
+    )
+
+
+__all__ = ["Event", "Options", "UnknownRule", "check", "check_command", "finding_from", "rules", "select"]

@@ -1,0 +1,88 @@
+"""What t4lint reports: findings, errors and runs, as plain data. `report/` renders them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from t4lint.rule import Confidence, FixSafety, Severity
+from t4lint.trace import Key, Location, Origin
+
+Verdicts = Literal["confirmed", "refuted", "undecided", "not exercised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a run said about a finding. `basis`: t4, gpu, phantom or cpu."""
+
+    verdict: Verdicts
+    basis: str
+    confidence: Confidence
+    evidence: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that belongs to a finding."""
+
+    location: Location
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault at one place. `provenance` says where the value came from; `runs` are indices into `Report.runs`.
+
+    `keys` are the events that it was judged on, for pairing with what the recorder saw.
+    """
+
+    rule: str
+    severity: Severity
+    confidence: Confidence
+    location: Location
+    message: str
+    help: str
+    provenance: tuple[Origin, ...] = ()
+    related: tuple[Related, ...] = ()
+    runs: tuple[int, ...] = ()
+    keys: tuple[Key, ...] = ()
+    fix_safety: FixSafety = "none"
+    fingerprint: str = ""
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that kept t4lint from doing what it was asked: an unreadable file, broken syntax, a bad setting."""
+
+    path: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run that was predicted or recorded. `launch` is `path:line` of the launch command, None for plain `python script`."""
+
+    script: str
+    command: str
+    launch: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    processes: int | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of one invocation. `sources` holds the text of files with findings, for code frames. `memory` as in the JSON contract."""
+
+    target: str
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+    runs: tuple[RunInfo, ...]
+    files: int
+    sources: Mapping[str, str] = field(default_factory=dict)
+    memory: Mapping[str, object] | None = None

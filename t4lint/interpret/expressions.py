@@ -1,0 +1,828 @@
+"""What expressions evaluate to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from t4lint.interpret.operators import COMPARISON, binary, origins_of, tensor_of, unknown_from
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Choice,
+    Class,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Partial,
+    ProjectModule,
+    Scope,
+    Step,
+    Symbol,
+    Tensor,
+    Unknown,
+    replace_origins,
+    with_origin,
+)
+from t4lint.libraries.api import Arguments
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+
+NEVER = Unknown("the program has ended here")  # the value of a call that does not return
+MAX_LITERAL = 10_000  # characters of a string literal that is kept
+
+
+def evaluate(m: Machine, node: cst.BaseExpression) -> Abstract:
+    m.tick()
+    handler = EXPRESSIONS.get(type(node))
+    return handler(m, node) if handler else Unknown(f"{type(node).__name__} is not interpreted")
+
+
+def truth(m: Machine, value: Abstract) -> bool | None:
+    """Is a value true? None when that cannot be told."""
+    value = m.resolve(value)
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, Choice):
+        yes, no = truth(m, value.yes), truth(m, value.no)
+        return yes if yes == no else None
+    if isinstance(value, ListValue):
+        return bool(value.items) if value.items or value.complete else None
+    if isinstance(value, DictValue):
+        return bool(value.items) if value.items or value.complete else None
+    if isinstance(value, (Unknown, Tensor)):
+        return None
+    if isinstance(value, (Function, Class, Instance, Symbol, Partial, ProjectModule)):
+        return True
+    return True if isinstance(value, Object) and value.kind != "namespace" else None
+
+
+def test_name(m: Machine, test: Abstract) -> tuple[str, bool]:
+    """A name for an undecided test, equal wherever the same unknown is tested, and whether the test negates it."""
+    if isinstance(test, Choice):
+        return test.test, False
+    if isinstance(test, Unknown):
+        name, negated = test.uid, False
+        while name.startswith("not(") and name.endswith(")"):
+            name, negated = name[4:-1], not negated
+        return name, negated
+    return f"truth of @{id(test)}", False
+
+
+# --- literals ----------------------------------------------------------------------------------------------------
+
+
+def literal(m: Machine, value: Any, node: cst.CSTNode, note: str) -> Const:
+    return Const(value, (Step("literal", note, m.frames[-1].source, node),))
+
+
+def renamed(value: Abstract, note: str) -> Abstract:
+    """The same value, its single provenance step under another note."""
+    step = value.origins[0]
+    return replace_origins(value, (Step(step.how, note, step.source, step.node, step.location),))
+
+
+def replace_with_default(value: Abstract, note: str, source: Any, node: cst.CSTNode) -> Abstract:
+    return replace_origins(value, (Step("default", note, source, node),))
+
+
+def _integer(m: Machine, node: cst.Integer) -> Abstract:
+    text = node.value
+    if len(text) > 100:
+        return Unknown("a huge number")
+    return literal(m, int(text.replace("_", ""), 0) if not text.lstrip("0_").isdigit() else int(text.replace("_", "")), node, text)
+
+
+def _float(m: Machine, node: cst.Float) -> Abstract:
+    return literal(m, float(node.value), node, node.value)
+
+
+def _string(m: Machine, node: cst.SimpleString) -> Abstract:
+    try:
+        value = ast.literal_eval(node.value)
+    except (ValueError, SyntaxError, MemoryError):
+        return Unknown("a string that cannot be read")
+    if isinstance(value, str) and len(value) > MAX_LITERAL:
+        return Unknown("a very long string")
+    return literal(m, value, node, node.value if len(node.value) <= 60 else node.value[:57] + "...")
+
+
+def _concatenated(m: Machine, node: cst.ConcatenatedString) -> Abstract:
+    return binary(m, "Add", evaluate(m, node.left), evaluate(m, node.right))
+
+
+def _formatted(m: Machine, node: cst.FormattedString) -> Abstract:
+    parts: list[Abstract] = []
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringText):
+            parts.append(Const(part.value.replace("{{", "{").replace("}}", "}")))
+            continue
+        value = m.resolve(evaluate(m, part.expression))
+        if isinstance(value, Const) and part.format_spec is None and part.conversion is None:
+            parts.append(Const(str(value.value), value.origins, value.varies))
+        elif isinstance(value, Choice) and part.format_spec is None:
+            parts.append(m.mapped(value, _text))
+        else:
+            parts.append(unknown_from("format", value))
+    if not parts:
+        return Const("")
+    result = parts[0]
+    for part_value in parts[1:]:
+        result = binary(m, "Add", result, part_value)
+    return result
+
+
+def _text(value: Abstract) -> Abstract:
+    return Const(str(value.value), value.origins, value.varies) if isinstance(value, Const) else unknown_from("str", value)
+
+
+def _elements(m: Machine, elements: Iterable[cst.BaseElement]) -> tuple[tuple[Abstract, ...], bool]:
+    items: list[Abstract] = []
+    complete = True
+    for element in elements:
+        value = evaluate(m, element.value)
+        if isinstance(element, cst.StarredElement):
+            value = m.resolve(value)
+            if isinstance(value, ListValue):
+                items.extend(value.items)
+                complete = complete and value.complete
+            else:
+                complete = False
+        else:
+            items.append(value)
+    return tuple(items), complete
+
+
+def _list(m: Machine, node: cst.List) -> Abstract:
+    items, complete = _elements(m, node.elements)
+    return ListValue(items, "list", complete)
+
+
+def _tuple(m: Machine, node: cst.Tuple) -> Abstract:
+    items, complete = _elements(m, node.elements)
+    return ListValue(items, "tuple", complete)
+
+
+def _set(m: Machine, node: cst.Set) -> Abstract:
+    items, complete = _elements(m, node.elements)
+    return ListValue(items, "set", complete)
+
+
+def _dict(m: Machine, node: cst.Dict) -> Abstract:
+    result = DictValue()
+    for element in node.elements:
+        if isinstance(element, cst.StarredDictElement):
+            other = m.resolve(evaluate(m, element.value))
+            if isinstance(other, DictValue):
+                result.items.update(other.items)
+                result.state["complete"] = result.complete and other.complete
+            else:
+                result.state["complete"] = False
+            continue
+        key = m.resolve(evaluate(m, element.key))
+        value = evaluate(m, element.value)
+        if isinstance(key, Const) and hashable(key.value):
+            result.items[key.value] = named(value, element.value, f"{key.value!r}: ", "key")
+        else:
+            result.state["complete"] = False
+    return result
+
+
+def named(value: Abstract, node: cst.CSTNode, prefix: str, how: str) -> Abstract:
+    """A literal's provenance names the keyword or key that it is given to."""
+    if isinstance(value, (Const, Symbol)) and len(value.origins) == 1 and value.origins[0].node is node:
+        if value.origins[0].how == "literal":
+            return renamed(value, prefix + value.origins[0].note)
+    return value
+
+
+def hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+# --- names, attributes, items ------------------------------------------------------------------------------------
+
+BUILTIN_CONSTANTS = {"True": True, "False": False, "None": None}
+
+
+def _name(m: Machine, node: cst.Name) -> Abstract:
+    name = node.value
+    if name in BUILTIN_CONSTANTS:
+        return literal(m, BUILTIN_CONSTANTS[name], node, name)
+    return look_up(m, name)
+
+
+def look_up(m: Machine, name: str) -> Abstract:
+    frame = m.frames[-1]
+    scope: Scope | None = frame.scope
+    while scope is not None:
+        if name in scope.names:
+            return m.resolve(scope.names[name])
+        scope = scope.parent
+    from t4lint.libraries.registry import builtin
+
+    return builtin(name) or Unknown(f"{name} is not defined where t4lint looked", uid=f"name {frame.source.name}.{name}")
+
+
+def dotted(node: cst.BaseExpression) -> str:
+    """`a.b.c` as text, or an empty string for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return ""
+    return ".".join([node.value, *reversed(parts)])
+
+
+def _attribute(m: Machine, node: cst.Attribute) -> Abstract:
+    receiver = evaluate(m, node.value)
+    value = m.mapped(receiver, lambda leaf: m.attribute(leaf, node.attr.value))
+    if isinstance(value, Symbol) and not value.origins:
+        return Symbol(value.name, (Step("literal", value.name, m.frames[-1].source, node),))
+    return value
+
+
+def index_of(m: Machine, node: cst.Subscript) -> Abstract:
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        for element in node.slice:
+            if isinstance(element.slice, cst.Index):
+                evaluate(m, element.slice.value)
+        return Unknown("a slice")
+    return m.resolve(evaluate(m, node.slice[0].slice.value))
+
+
+def _subscript(m: Machine, node: cst.Subscript) -> Abstract:
+    receiver = evaluate(m, node.value)
+    if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice):
+        return m.mapped(receiver, lambda leaf: _slice(m, leaf, node.slice[0].slice))
+    index = index_of(m, node)
+    return m.mapped(receiver, lambda leaf: item(m, leaf, index))
+
+
+def _slice(m: Machine, value: Abstract, part: Any) -> Abstract:
+    bounds = [m.resolve(evaluate(m, bound)) if bound is not None else NONE for bound in (part.lower, part.upper, part.step)]
+    if isinstance(value, Tensor):
+        return value
+    if all(isinstance(bound, Const) and isinstance(bound.value, (int, type(None))) for bound in bounds):
+        window = slice(*(bound.value for bound in bounds))  # type: ignore[attr-defined]
+        try:
+            if isinstance(value, Const) and isinstance(value.value, (str, tuple, bytes)):
+                return Const(value.value[window], value.origins)
+            if isinstance(value, ListValue) and value.complete:
+                return ListValue(value.items[window], value.kind)
+        except (ValueError, TypeError):
+            pass
+    if isinstance(value, ListValue):
+        return ListValue(value.items, value.kind, complete=False)
+    return value if isinstance(value, Object) else unknown_from("slice", value)
+
+
+def item(m: Machine, value: Abstract, index: Abstract) -> Abstract:
+    """`value[index]`."""
+    from t4lint.libraries.registry import subscript
+
+    value = m.resolve(value)
+    if isinstance(value, Choice):
+        return m.mapped(value, lambda leaf: item(m, leaf, index))
+    if isinstance(value, DictValue) and isinstance(index, Const) and hashable(index.value):
+        if index.value in value.items:
+            return value.items[index.value]
+        return Unknown(f"the key {index.value!r} is not known", uid=f"key {id(value)} {index.value!r}")
+    if isinstance(value, ListValue) and isinstance(index, Const) and isinstance(index.value, int):
+        if value.complete and -len(value.items) <= index.value < len(value.items):
+            return value.items[index.value]
+    if isinstance(value, ListValue) and value.items:
+        return element_of(m, value)
+    if isinstance(value, Const) and isinstance(index, Const):
+        try:
+            return Const(value.value[index.value], origins_of(value, index), value.varies or index.varies)
+        except Exception:
+            return unknown_from("item", value, index)
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (Object, Symbol, Instance)):
+        return subscript(m, value, index)
+    return unknown_from("item", value, index)
+
+
+# --- sequences ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Elements:
+    """What a loop runs over. `known`: all elements; `stream`: they come from a loader or a counter; `count`: how many."""
+
+    known: Sequence[Abstract] | None
+    any_element: Abstract
+    stream: bool = False
+    count: int | None = None
+    number: Callable[[int], Abstract] | None = None
+    any_number: Abstract | None = None
+
+    def at(self, position: int) -> Abstract:
+        if self.number is not None:
+            return self.number(position)
+        if self.known is not None and position < len(self.known):
+            return self.known[position]
+        return self.any_element
+
+    def later(self) -> Abstract:
+        return self.any_number if self.any_number is not None else self.any_element
+
+
+def varying(reason: str) -> Unknown:
+    return Unknown(reason, varies=True)
+
+
+def iterate(m: Machine, value: Abstract) -> Elements:
+    """The elements of an iterable."""
+    from t4lint.libraries.registry import iterated
+
+    value = m.resolve(value)
+    if isinstance(value, Choice):
+        yes, no = iterate(m, value.yes), iterate(m, value.no)
+        return yes if yes.stream or not no.stream else no
+    if isinstance(value, ListValue):
+        if value.complete:
+            return Elements(value.items, element_of(m, value), count=len(value.items))
+        return Elements(None, element_of(m, value))
+    if isinstance(value, Const) and isinstance(value.value, range):
+        return _range(value.value)
+    if isinstance(value, Const) and isinstance(value.value, (str, tuple)):
+        items = [Const(element, value.origins) for element in value.value[:64]]
+        return Elements(items, varying("an element"), count=len(items))
+    if isinstance(value, DictValue):
+        keys = [Const(key) for key in value.items]
+        return Elements(keys if value.complete else None, varying("a key"), count=len(keys) if value.complete else None)
+    if isinstance(value, (Object, Instance)):
+        found = iterated(m, value)
+        if found is not None:
+            return found
+    if isinstance(value, Tensor):
+        return Elements(None, value)
+    return Elements(None, varying("an element of something that is not known"))
+
+
+def _range(window: range) -> Elements:
+    def number(position: int) -> Abstract:
+        value = window[position] if position < len(window) else window.start
+        return Const(value, varies=True)
+
+    return Elements(
+        [], varying("a number of a range"), stream=True, count=len(window), number=number,
+        any_number=varying("a number of a range"),
+    ) if len(window) else Elements([], varying("empty"))  # fmt: skip
+
+
+def element_of(m: Machine, value: Abstract) -> Abstract:
+    """Any element of a sequence."""
+    value = m.resolve(value)
+    if isinstance(value, ListValue) and value.items:
+        first = value.items[0]
+        if len(value.items) == 1 or all(type(other) is type(first) for other in value.items):
+            if isinstance(first, (Object, Instance, Tensor)):
+                return first
+        return Unknown("an element of a list", varies=True)
+    if isinstance(value, Tensor):
+        return value
+    return Unknown("an element", varies=True)
+
+
+# --- operators ---------------------------------------------------------------------------------------------------
+
+
+def _binary(m: Machine, node: cst.BinaryOperation) -> Abstract:
+    left = evaluate(m, node.left)
+    right = evaluate(m, node.right)
+    name = type(node.operator).__name__
+    value = binary(m, name, left, right)
+    if isinstance(value, Const) and name == "Multiply" and value.origins and all(s.how == "literal" for s in value.origins):
+        # `1024 * 1024` is one literal for people
+        return literal(m, value.value, node, m.frames[-1].source.code(node))
+    return value
+
+
+def _unary(m: Machine, node: cst.UnaryOperation) -> Abstract:
+    value = evaluate(m, node.expression)
+    if isinstance(node.operator, cst.Not):
+        return negate(m, value)
+
+    def apply(leaf: Abstract) -> Abstract:
+        if isinstance(leaf, Tensor):
+            return leaf
+        if isinstance(leaf, Const) and isinstance(leaf.value, (int, float)):
+            if isinstance(node.operator, cst.Minus):
+                if leaf.origins and leaf.origins[0].node is node.expression:
+                    return literal(m, -leaf.value, node, f"-{leaf.origins[0].note}")
+                return Const(-leaf.value, leaf.origins, leaf.varies)
+            if isinstance(node.operator, cst.Plus):
+                return leaf
+            if isinstance(leaf.value, int):
+                return Const(~leaf.value, leaf.origins, leaf.varies)
+        return unknown_from(type(node.operator).__name__, leaf)
+
+    return m.mapped(value, apply)
+
+
+def negate(m: Machine, value: Abstract) -> Abstract:
+    def apply(leaf: Abstract) -> Abstract:
+        decided = truth(m, leaf)
+        if decided is not None:
+            return Const(not decided, leaf.origins, isinstance(leaf, Const) and leaf.varies)
+        if isinstance(leaf, Unknown) and leaf.uid.startswith("not(") and leaf.uid.endswith(")"):
+            return Unknown(leaf.reason, leaf.origins, leaf.varies, leaf.uid[4:-1], leaf.autocast)
+        return Unknown(
+            leaf.reason if isinstance(leaf, Unknown) else "a tensor", leaf.origins,
+            leaf.varies if isinstance(leaf, Unknown) else True,
+            f"not({leaf.uid})" if isinstance(leaf, Unknown) else "",
+        )  # fmt: skip
+
+    return m.mapped(value, apply)
+
+
+def _boolean(m: Machine, node: cst.BooleanOperation) -> Abstract:
+    left = m.resolve(evaluate(m, node.left))
+    is_and = isinstance(node.operator, cst.And)
+    decided = truth(m, left)
+    if decided is not None:
+        if decided is not is_and:
+            return left
+        right = evaluate(m, node.right)
+        # the left side decided that the right one counts
+        steps = tuple(step for step in left.origins if step.how in ("target", "version"))
+        return with_origin(right, *steps) if steps and isinstance(right, (Const, Symbol)) else right
+    right = m.resolve(evaluate(m, node.right))
+    if truth(m, right) is (not is_and) and isinstance(right, Const):
+        return right
+    if isinstance(left, Choice):
+        return m.mapped(left, lambda leaf: _either(m, leaf, right, is_and))
+    return _either(m, left, right, is_and)
+
+
+def _either(m: Machine, left: Abstract, right: Abstract, is_and: bool) -> Abstract:
+    decided = truth(m, left)
+    if decided is not None:
+        return left if decided is not is_and else right
+    if truth(m, right) is is_and and isinstance(left, Unknown):
+        return left
+    if not is_and and isinstance(left, Unknown) and not left.varies and not isinstance(right, Unknown):
+        return m.joined(left.uid, left, right) if not isinstance(right, Const) else Choice(left.uid, left, right)
+    return unknown_from("and" if is_and else "or", left, right)
+
+
+def _comparison(m: Machine, node: cst.Comparison) -> Abstract:
+    left = evaluate(m, node.left)
+    result: Abstract | None = None
+    for target in node.comparisons:
+        right = evaluate(m, target.comparator)
+        one = compare(m, type(target.operator).__name__, left, right)
+        result = one if result is None else _either_and(m, result, one)
+        left = right
+    return result if result is not None else Unknown("an empty comparison")
+
+
+def _either_and(m: Machine, left: Abstract, right: Abstract) -> Abstract:
+    decided = truth(m, left)
+    if decided is False:
+        return left
+    return right if decided else _either(m, left, right, True)
+
+
+def compare(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
+    return m.mapped(left, lambda a: m.mapped(right, lambda b: _compare(name, a, b)))
+
+
+def _compare(name: str, left: Abstract, right: Abstract) -> Abstract:
+    if name in ("In", "NotIn"):
+        return _contains(name, left, right)
+    if name in ("Is", "IsNot", "Equal", "NotEqual"):
+        same = identical(left, right)
+        if same is not None:
+            positive = name in ("Is", "Equal")
+            varies = any(isinstance(value, Const) and value.varies for value in (left, right))
+            return Const(same is positive, origins_of(left, right), varies)
+        return _same_test(name, left, right)
+    first, second = comparable(left), comparable(right)
+    if first is not None and second is not None:
+        try:
+            varies = any(isinstance(value, Const) and value.varies for value in (left, right))
+            return Const(bool(COMPARISON[name](first[0], second[0])), origins_of(left, right), varies)
+        except Exception:
+            return unknown_from(name, left, right)
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return Unknown("a comparison of tensors", varies=True)
+    return unknown_from(name, left, right)
+
+
+def _same_test(name: str, left: Abstract, right: Abstract) -> Abstract:
+    """`x == y` and `x != y` are one test with two sides."""
+    value = unknown_from("Equal" if name in ("Equal", "NotEqual") else "Is", left, right)
+    if name in ("NotEqual", "IsNot"):
+        return Unknown(value.reason, value.origins, value.varies, f"not({value.uid})")
+    return value
+
+
+def identical(left: Abstract, right: Abstract) -> bool | None:
+    if isinstance(left, Const) and isinstance(right, Const):
+        try:
+            return bool(left.value == right.value)
+        except Exception:
+            return None
+    if isinstance(left, Symbol) and isinstance(right, Symbol):
+        return left.name == right.name
+    heap = (Object, Instance, Function, Class, ListValue, DictValue, Symbol, Partial, Tensor)
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Const) and one.value is None and isinstance(other, heap):
+            return False
+        if isinstance(one, Const) and isinstance(other, (Symbol, Function, Class)):
+            return False
+    first, second = comparable(left), comparable(right)
+    if first is not None and second is not None:
+        return bool(first[0] == second[0])
+    return None
+
+
+def comparable(value: Abstract) -> tuple[Any] | None:
+    """A Python value to compare, in a 1-tuple; None for what is not a constant."""
+    if isinstance(value, Const):
+        return (value.value,)
+    if isinstance(value, ListValue) and value.complete and value.kind != "set":
+        parts = [comparable(part) for part in value.items]
+        if all(part is not None for part in parts):
+            items = [part[0] for part in parts if part is not None]
+            return (tuple(items) if value.kind == "tuple" else items,)
+    return None
+
+
+def _contains(name: str, left: Abstract, right: Abstract) -> Abstract:
+    found: bool | None = None
+    if isinstance(right, DictValue) and isinstance(left, Const) and hashable(left.value):
+        found = True if left.value in right.items else False if right.complete else None
+    elif isinstance(right, ListValue):
+        verdicts = [identical(left, element) for element in right.items]
+        found = True if True in verdicts else None if None in verdicts or not right.complete else False
+    elif isinstance(left, Const) and isinstance(right, Const):
+        try:
+            found = left.value in right.value
+        except Exception:
+            found = None
+    if found is None:
+        value = unknown_from("In", left, right)
+        if name == "NotIn":
+            return Unknown(value.reason, value.origins, value.varies, f"not({value.uid})")
+        return value
+    return Const(found is (name == "In"), origins_of(left, right))
+
+
+def _conditional(m: Machine, node: cst.IfExp) -> Abstract:
+    test = m.resolve(evaluate(m, node.test))
+    decided = truth(m, test)
+    if decided is not None:
+        from t4lint.interpret.statements import note_index
+
+        note_index(m, test)
+        value = evaluate(m, node.body if decided else node.orelse)
+        return chosen_by(test, value)
+    if isinstance(test, Choice):
+        return m.mapped(test, lambda leaf: _conditional_leaf(m, node, leaf))
+    name, negated = test_name(m, test)
+    body, orelse = (node.orelse, node.body) if negated else (node.body, node.orelse)
+    yes, no = m.fork(name, lambda: evaluate(m, body), lambda: evaluate(m, orelse))
+    if isinstance(test, Unknown) and test.varies:
+        return yes if m.is_module(yes) else Unknown("changes from one iteration to the next", varies=True)
+    joined: Abstract = m.joined(name, yes, no)
+    return joined
+
+
+def _conditional_leaf(m: Machine, node: cst.IfExp, leaf: Abstract) -> Abstract:
+    decided = truth(m, leaf)
+    if decided is None:
+        return Unknown("depends on more than one undecided test")
+    return chosen_by(leaf, evaluate(m, node.body if decided else node.orelse))
+
+
+def chosen_by(test: Abstract, value: Abstract) -> Abstract:
+    """`"bf16" if args.bf16 else "no"`: a person edits what decided, so that stands first, and the chosen literal after it."""
+    if not isinstance(value, (Const, Symbol)):
+        return value
+    deciding = tuple(step for step in test.origins if step.how in ("flag", "key", "environment", "default"))
+    target = tuple(step for step in test.origins if step.how == "target")
+    return replace_origins(value, (*deciding, *value.origins, *target)) if deciding or target else value
+
+
+def _walrus(m: Machine, node: cst.NamedExpr) -> Abstract:
+    from t4lint.interpret.statements import assign
+
+    value = evaluate(m, node.value)
+    assign(m, node.target, value)
+    return value
+
+
+# --- calls and functions -----------------------------------------------------------------------------------------
+
+
+def _call(m: Machine, node: cst.Call) -> Abstract:
+    source = m.frames[-1].source
+    receiver: Abstract | None = None
+    name = ""
+    if isinstance(node.func, cst.Attribute):
+        receiver = m.resolve(evaluate(m, node.func.value))
+        name = node.func.attr.value
+        if not isinstance(receiver, (Symbol, Choice)):
+            arguments = call_arguments(m, node)
+            with m.at(source, node):
+                return m.method(receiver, name, arguments)
+        callee = m.mapped(receiver, lambda leaf: m.attribute(leaf, name))
+    else:
+        callee = evaluate(m, node.func)
+    arguments = call_arguments(m, node)
+    with m.at(source, node):
+        if isinstance(receiver, Choice):
+            return _call_choice(m, receiver, name, arguments)
+        return m.call(callee, arguments)
+
+
+def _call_choice(m: Machine, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:
+    receiver = m.resolve(receiver)
+    if not isinstance(receiver, Choice):
+        return m.method(receiver, name, arguments)
+    choice = receiver
+    yes, no = m.fork(
+        choice.test,
+        lambda: _call_choice(m, choice.yes, name, arguments),
+        lambda: _call_choice(m, choice.no, name, arguments),
+    )
+    joined: Abstract = m.joined(choice.test, yes, no)
+    return joined
+
+
+def call_arguments(m: Machine, node: cst.Call) -> Arguments:
+    arguments = Arguments()
+    positional: list[Abstract] = []
+    for argument in node.args:
+        value = evaluate(m, argument.value)
+        if argument.star == "*":
+            value = m.resolve(value)
+            if isinstance(value, ListValue) and value.complete:
+                positional.extend(value.items)
+            else:
+                arguments.open = True
+        elif argument.star == "**":
+            _double_star(m, arguments, value)
+        elif argument.keyword is not None:
+            keyword = argument.keyword.value
+            arguments.keywords[keyword] = named(value, argument.value, f"{keyword}=", "literal")
+        else:
+            positional.append(value)
+    arguments.positional = tuple(positional)
+    return arguments
+
+
+def _double_star(m: Machine, arguments: Arguments, value: Abstract) -> None:
+    value = m.resolve(value)
+    if isinstance(value, DictValue):
+        arguments.keywords.update({str(key): item for key, item in value.items.items()})
+        arguments.open = arguments.open or not value.complete
+    elif isinstance(value, Choice):
+        sides = [leaf for leaf in (m.resolve(value.yes), m.resolve(value.no))]
+        if all(isinstance(side, DictValue) for side in sides):
+            _either_dict(m, arguments, value.test, sides[0], sides[1])
+        else:
+            arguments.open = True
+    elif isinstance(value, Object) and value.kind == "namespace":
+        arguments.keywords.update({key: item for key, item in value.attributes.items() if isinstance(item, Abstract)})
+        arguments.open = True
+    else:
+        arguments.open = True
+
+
+def _either_dict(m: Machine, arguments: Arguments, test: str, yes: Any, no: Any) -> None:
+    for key in {**yes.items, **no.items}:
+        if key in yes.items and key in no.items:
+            arguments.keywords[str(key)] = m.joined(test, yes.items[key], no.items[key])
+        else:
+            missing = Unknown(f"{key} is given in some runs only")
+            arguments.keywords[str(key)] = Choice(test, yes.items.get(key, missing), no.items.get(key, missing))
+    arguments.open = arguments.open or not (yes.complete and no.complete)
+
+
+def _lambda(m: Machine, node: cst.Lambda) -> Abstract:
+    from t4lint.interpret.statements import make_function
+
+    return make_function(m, "<lambda>", node)
+
+
+def _await(m: Machine, node: cst.Await) -> Abstract:
+    return evaluate(m, node.expression)
+
+
+def _yield(m: Machine, node: cst.Yield) -> Abstract:
+    value: Abstract = NONE
+    if isinstance(node.value, cst.From):
+        value = element_of(m, evaluate(m, node.value.item))
+    elif node.value is not None:
+        value = evaluate(m, node.value)
+    m.frames[-1].yields.append(value)
+    return NONE
+
+
+# --- comprehensions ----------------------------------------------------------------------------------------------
+
+
+def _comprehension(m: Machine, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> Abstract:
+    items: list[Abstract] = []
+    complete = comprehend(m, node.for_in, lambda: items.append(evaluate(m, node.elt)))
+    kind = "set" if isinstance(node, cst.SetComp) else "list"
+    return ListValue(tuple(items), kind, complete)
+
+
+def _dict_comprehension(m: Machine, node: cst.DictComp) -> Abstract:
+    result = DictValue()
+
+    def add() -> None:
+        key, value = m.resolve(evaluate(m, node.key)), evaluate(m, node.value)
+        if isinstance(key, Const) and hashable(key.value):
+            result.items[key.value] = value
+        else:
+            result.state["complete"] = False
+
+    if not comprehend(m, node.for_in, add):
+        result.state["complete"] = False
+    return result
+
+
+MAX_COMPREHENSION = 32
+
+
+def comprehend(m: Machine, clause: cst.CompFor, body: Callable[[], None]) -> bool:
+    """Run a comprehension; False when not all its elements are known."""
+    from t4lint.interpret.machine import Frame
+    from t4lint.interpret.statements import assign
+
+    elements = iterate(m, evaluate(m, clause.iter))
+    frame = m.frames[-1]
+    m.frames.append(Frame(frame.source, Scope(frame.scope), frame.function, frame.receiver))
+    try:
+        known = elements.known if not elements.stream else None
+        count = elements.count if elements.count is not None else 1
+        complete = known is not None and len(known) <= MAX_COMPREHENSION
+        values = list(known) if known is not None and complete else [elements.at(0)] if count else []
+        for value in values:
+            assign(m, clause.target, value)
+            verdicts = [truth(m, evaluate(m, condition.test)) for condition in clause.ifs]
+            if False in verdicts:
+                continue
+            complete = complete and None not in verdicts
+            if clause.inner_for_in is not None:
+                complete = comprehend(m, clause.inner_for_in, body) and complete
+            else:
+                body()
+        return complete
+    finally:
+        m.frames.pop()
+
+
+EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Any, Any], Abstract]] = {
+    cst.Integer: _integer,
+    cst.Float: _float,
+    cst.SimpleString: _string,
+    cst.ConcatenatedString: _concatenated,
+    cst.FormattedString: _formatted,
+    cst.List: _list,
+    cst.Tuple: _tuple,
+    cst.Set: _set,
+    cst.Dict: _dict,
+    cst.Name: _name,
+    cst.Attribute: _attribute,
+    cst.Subscript: _subscript,
+    cst.BinaryOperation: _binary,
+    cst.UnaryOperation: _unary,
+    cst.BooleanOperation: _boolean,
+    cst.Comparison: _comparison,
+    cst.IfExp: _conditional,
+    cst.NamedExpr: _walrus,
+    cst.Call: _call,
+    cst.Lambda: _lambda,
+    cst.Await: _await,
+    cst.Yield: _yield,
+    cst.ListComp: _comprehension,
+    cst.SetComp: _comprehension,
+    cst.GeneratorExp: _comprehension,
+    cst.DictComp: _dict_comprehension,
+    cst.Ellipsis: lambda m, node: Const(...),
+}
+
+__all__ = ["NEVER", "Elements", "compare", "dotted", "evaluate", "iterate", "tensor_of", "truth"]

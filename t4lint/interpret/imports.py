@@ -1,0 +1,154 @@
+"""Imports: project files are loaded and run once, everything else is a library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from t4lint.findings import Problem
+from t4lint.interpret.values import Abstract, ProjectModule, Scope, Symbol, Unknown
+from t4lint.libraries import registry
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+
+MAX_IMPORT_DEPTH = 25
+
+
+def import_names(m: Machine, node: cst.Import) -> object:
+    from t4lint.interpret.expressions import dotted
+    from t4lint.interpret.statements import DEAD, bind
+
+    for alias in node.names:
+        name = dotted(alias.name)
+        if missing_library(m, name):
+            return DEAD
+        value = import_module(m, name)
+        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+            bind(m, alias.asname.name.value, value)
+        else:
+            top = name.partition(".")[0]
+            bind(m, top, value if top == name else import_module(m, top))
+    return None
+
+
+def import_from(m: Machine, node: cst.ImportFrom) -> object:
+    from t4lint.interpret.expressions import dotted
+    from t4lint.interpret.statements import DEAD, bind
+
+    name = dotted(node.module) if node.module is not None else ""
+    if not node.relative and missing_library(m, name):
+        return DEAD
+    module = relative_module(m, name, len(node.relative)) if node.relative else import_module(m, name)
+    if isinstance(node.names, cst.ImportStar):
+        if isinstance(module, ProjectModule):
+            for key, value in list(module.scope.names.items()):
+                if not key.startswith("_"):
+                    bind(m, key, value)
+        return None
+    for alias in node.names:
+        wanted = dotted(alias.name)
+        local = alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else wanted
+        bind(m, local, member(m, module, wanted))
+    return None
+
+
+def missing_library(m: Machine, name: str) -> bool:
+    """Libraries whose absence a program guards against, and that cannot run on the target anyway: apex is one."""
+    return registry.is_absent(name.partition(".")[0]) and local_file(m, name) is None
+
+
+def member(m: Machine, module: Abstract, name: str) -> Abstract:
+    if isinstance(module, ProjectModule):
+        if name in module.scope.names:
+            return m.resolve(module.scope.names[name])
+        return submodule(m, module, name) or Unknown(
+            f"{name} is not defined in {module.source.path}", uid=f"{module.source.name}.{name}"
+        )
+    return m.attribute(module, name)
+
+
+def script_of(m: Machine) -> Path:
+    return Path(m.frames[0].source.document.file)
+
+
+def local_file(m: Machine, name: str) -> Path | None:
+    return m.project.find(name, Path(m.frames[-1].source.document.file)) or m.project.find(name, script_of(m))
+
+
+def import_module(m: Machine, name: str) -> Abstract:
+    """A module by its absolute name."""
+    file = local_file(m, name) if not registry.is_library(name.partition(".")[0]) else None
+    if file is None:
+        m.imported.add(name.partition(".")[0])
+        return Symbol(registry.canonical(name))
+    return load(m, file, name)
+
+
+def relative_module(m: Machine, name: str, level: int) -> Abstract:
+    folder = Path(m.frames[-1].source.document.file).parent
+    for _ in range(level - 1):
+        folder = folder.parent
+    base = folder.joinpath(*name.split(".")) if name else folder
+    for candidate in (base.with_suffix(".py") if name else None, base / "__init__.py"):
+        if candidate is not None and candidate.is_file() and m.project.contains(candidate):
+            return load(m, candidate, name or folder.name)
+    if base.is_dir() and m.project.contains(base):
+        return namespace(m, base)
+    return Unknown(f"the module {'.' * level}{name} was not found", uid=f"module {base}")
+
+
+def namespace(m: Machine, folder: Path) -> Abstract:
+    """A folder without `__init__.py`: only its submodules can be reached."""
+    module = ProjectModule(m.frames[-1].source, Scope())
+    m.globals[f"folder {id(module)}"] = folder
+    return module
+
+
+def submodule(m: Machine, module: ProjectModule, name: str) -> Abstract | None:
+    folder = m.globals.get(f"folder {id(module)}")
+    if folder is None:
+        file = Path(module.source.document.file)
+        if file.name != "__init__.py":
+            return None
+        folder = file.parent
+    for candidate in (folder / f"{name}.py", folder / name / "__init__.py"):
+        if candidate.is_file() and m.project.contains(candidate):
+            return load(m, candidate, f"{module.source.name}.{name}")
+    return None
+
+
+def load(m: Machine, file: Path, name: str) -> Abstract:
+    """Load a module of the project and run it once in this interpretation."""
+    key = f"module {file}"
+    if key in m.globals:
+        loaded: Abstract = m.globals[key]
+        return loaded
+    source = m.project.load(file, name)
+    if isinstance(source, Problem):
+        return Unknown(f"{source.path} {source.message}", uid=key)
+    module = ProjectModule(source, Scope())
+    m.globals[key] = module
+    if sum(1 for frame in m.frames if frame.function is None) > MAX_IMPORT_DEPTH:
+        m.notes.append(f"{source.path} was not read: imports are nested too deeply")
+        return module
+    run_module(m, module)
+    return module
+
+
+def run_module(m: Machine, module: ProjectModule, main: bool = False) -> None:
+    from t4lint.interpret import statements
+    from t4lint.interpret.machine import Frame
+    from t4lint.interpret.values import Const
+
+    module.scope.names["__name__"] = Const("__main__" if main else module.source.name)
+    module.scope.names["__file__"] = Const(module.source.path)
+    control, path = m.control, m.path
+    m.frames.append(Frame(module.source, module.scope))
+    try:
+        statements.run(m, module.source.tree.body)
+    finally:
+        m.frames.pop()
+        m.control, m.path = control, path

@@ -1,0 +1,146 @@
+"""Attributes and methods of values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from t4lint.interpret import calls
+from t4lint.interpret.operators import unknown_from
+from t4lint.interpret.values import (
+    Abstract,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Partial,
+    ProjectModule,
+    Symbol,
+    Tensor,
+    Unknown,
+)
+from t4lint.libraries import registry
+from t4lint.libraries.api import Arguments
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+
+
+def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
+    """`receiver.name`, not called."""
+    receiver = m.resolve(receiver)
+    if isinstance(receiver, Choice):
+        return m.mapped(receiver, lambda leaf: attribute(m, leaf, name))
+    if isinstance(receiver, Symbol):
+        return registry.symbol_attribute(m, receiver.name, name)
+    if isinstance(receiver, ProjectModule):
+        return module_attribute(m, receiver, name)
+    if isinstance(receiver, Instance):
+        return instance_attribute(m, receiver, name)
+    if isinstance(receiver, Class):
+        return class_attribute(m, receiver, name)
+    if isinstance(receiver, Object):
+        if name in receiver.attributes:
+            return m.resolve(receiver.attributes[name])
+        return registry.object_attribute(m, receiver, name)
+    if isinstance(receiver, Tensor):
+        return registry.tensor_attribute(m, receiver, name)
+    if isinstance(receiver, (Const, ListValue, DictValue, Function, Bound, Partial)):
+        return Bound(receiver, name)
+    if isinstance(receiver, Unknown):
+        return Unknown(receiver.reason, receiver.origins, receiver.varies, f"{receiver.uid}.{name}", receiver.autocast)
+    return unknown_from(f"attribute {name}", receiver)
+
+
+def module_attribute(m: Machine, module: ProjectModule, name: str) -> Abstract:
+    if name in module.scope.names:
+        return m.resolve(module.scope.names[name])
+    from t4lint.interpret.imports import submodule
+
+    found = submodule(m, module, name)
+    return found or Unknown(f"{name} is not defined in {module.source.path}", uid=f"{module.source.name}.{name}")
+
+
+def instance_attribute(m: Machine, instance: Instance, name: str) -> Abstract:
+    if name in instance.attributes:
+        return m.resolve(instance.attributes[name])
+    if name == "__class__":
+        return instance.cls
+    found = instance.cls.find(name)
+    if isinstance(found, Function):
+        if any(isinstance(d, Symbol) and d.name in PROPERTIES for d in found.decorators):
+            return calls.enter(m, found, Arguments(), instance)
+        return Bound(instance, found)
+    if found is not None:
+        return m.resolve(found)
+    library = registry.instance_attribute(m, instance, name)
+    if library is not None:
+        return library
+    fallback = instance.cls.find("__getattr__")
+    if isinstance(fallback, Function):
+        return calls.enter(m, fallback, Arguments((Const(name),)), instance)
+    return Unknown(f"{instance.cls.name} has no {name} that t4lint saw", uid=f"{instance.uid}.{name}")
+
+
+PROPERTIES = ("builtins.property", "functools.cached_property")
+
+
+def class_attribute(m: Machine, cls: Class, name: str) -> Abstract:
+    found = cls.find(name)
+    if isinstance(found, Function):
+        if any(isinstance(d, Symbol) and d.name == "builtins.classmethod" for d in found.decorators):
+            return Bound(cls, found)
+        return found
+    if found is not None:
+        return m.resolve(found)
+    if name in ("__name__", "__qualname__"):
+        return Const(cls.name)
+    enumeration = registry.class_attribute(m, cls, name)
+    return enumeration or Unknown(f"{cls.name} has no {name} that t4lint saw", uid=f"class {cls.name}.{name}")
+
+
+def call_method(m: Machine, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:
+    """`receiver.name(...)`."""
+    m.tick()
+    receiver = m.resolve(receiver)
+    if isinstance(receiver, Choice):
+        choice = receiver
+        yes, no = m.fork(
+            choice.test,
+            lambda: call_method(m, choice.yes, name, arguments),
+            lambda: call_method(m, choice.no, name, arguments),
+        )
+        joined: Abstract = m.joined(choice.test, yes, no)
+        return joined
+    if isinstance(receiver, Object):
+        value = receiver.attributes.get(name)
+        if isinstance(value, Abstract) and not registry.has_method(receiver, name):
+            return m.call(value, arguments)
+        return registry.call_method(m, receiver, name, arguments)
+    if isinstance(receiver, Tensor):
+        return registry.call_tensor_method(m, receiver, name, arguments)
+    if isinstance(receiver, Instance):
+        return instance_method(m, receiver, name, arguments)
+    if isinstance(receiver, (Const, ListValue, DictValue)):
+        return registry.call_builtin_method(m, receiver, name, arguments)
+    if isinstance(receiver, Unknown):
+        return registry.call_unknown_method(m, receiver, name, arguments)
+    return m.call(attribute(m, receiver, name), arguments)
+
+
+def instance_method(m: Machine, instance: Instance, name: str, arguments: Arguments) -> Abstract:
+    if name in instance.attributes:
+        return m.call(instance.attributes[name], arguments)
+    found = instance.cls.find(name)
+    if isinstance(found, Function):
+        return calls.enter(m, found, arguments, instance)
+    if found is not None:
+        return m.call(found, arguments)
+    library = registry.call_instance_method(m, instance, name, arguments)
+    if library is not None:
+        return library
+    return calls.unresolved(m, instance_attribute(m, instance, name), arguments)

@@ -1,0 +1,129 @@
+"""Arithmetic and comparison over abstract values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from t4lint.interpret.values import Abstract, Const, DictValue, ListValue, Provenance, Symbol, Tensor, Unknown
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+
+# Results larger than this are not computed: `"x" * 10**9` must not be evaluated.
+MAX_SIZE = 10_000
+MAX_EXPONENT = 4_096
+MAX_ORIGINS = 6
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Subtract": operator.sub,
+    "Multiply": operator.mul,
+    "Divide": operator.truediv,
+    "FloorDivide": operator.floordiv,
+    "Modulo": operator.mod,
+    "Power": operator.pow,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "LeftShift": operator.lshift,
+    "RightShift": operator.rshift,
+}
+
+COMPARISON: dict[str, Callable[[Any, Any], Any]] = {
+    "Equal": operator.eq,
+    "NotEqual": operator.ne,
+    "LessThan": operator.lt,
+    "LessThanEqual": operator.le,
+    "GreaterThan": operator.gt,
+    "GreaterThanEqual": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+}
+
+
+def origins_of(*values: Abstract) -> Provenance:
+    """The joint provenance of operands, bounded."""
+    steps = []
+    for value in values:
+        for step in value.origins:
+            if step not in steps:
+                steps.append(step)
+    return tuple(steps[:MAX_ORIGINS])
+
+
+def unknown_from(name: str, *values: Abstract) -> Unknown:
+    """An unknown computed from operands: the same operands give the same unknown, so tests on it agree."""
+    parts = []
+    reason = ""
+    varies = False
+    autocast = ""
+    for value in values:
+        if isinstance(value, Unknown):
+            parts.append(value.uid)
+            reason = reason or value.reason
+            varies = varies or value.varies
+            autocast = autocast or value.autocast
+        elif isinstance(value, Const):
+            parts.append(repr(value.value)[:80])
+            varies = varies or value.varies
+        elif isinstance(value, Symbol):
+            parts.append(value.name)
+        else:
+            parts.append(f"@{id(value)}")
+    return Unknown(reason or "not computed", origins_of(*values), varies, f"{name}({','.join(parts)})"[:400], autocast)
+
+
+def binary(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
+    return m.mapped(left, lambda a: m.mapped(right, lambda b: _binary(name, a, b)))
+
+
+def _binary(name: str, left: Abstract, right: Abstract) -> Abstract:
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return tensor_of(left, right)
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _constants(name, left, right)
+    if isinstance(left, ListValue) and isinstance(right, ListValue) and name == "Add":
+        return ListValue(left.items + right.items, left.kind, left.complete and right.complete)
+    if isinstance(left, ListValue) and isinstance(right, Const) and name == "Multiply" and isinstance(right.value, int):
+        if 0 <= right.value <= 64 and len(left.items) * right.value <= 64:
+            return ListValue(left.items * right.value, left.kind, left.complete)
+    if isinstance(left, DictValue) and isinstance(right, DictValue) and name == "BitOr":
+        return DictValue({**left.items, **right.items}, left.complete and right.complete)
+    return unknown_from(name, left, right)
+
+
+def _constants(name: str, left: Const, right: Const) -> Abstract:
+    a, b = left.value, right.value
+    if name in ("Power", "LeftShift") and not (_small(a) and _small(b)):
+        return unknown_from(name, left, right)
+    if name == "Multiply" and (_length(a) or _length(b)) and not (_small(a) and _small(b)):
+        return unknown_from(name, left, right)
+    try:
+        result = ARITHMETIC[name](a, b)
+    except Exception:
+        return unknown_from(name, left, right)
+    if _length(result) > MAX_SIZE:
+        return unknown_from(name, left, right)
+    return Const(result, origins_of(left, right), left.varies or right.varies)
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, (str, bytes, tuple)) else 0
+
+
+def _small(value: Any) -> bool:
+    if isinstance(value, (int, float)):
+        return abs(value) <= MAX_EXPONENT
+    return _length(value) <= MAX_EXPONENT
+
+
+def tensor_of(*values: Abstract) -> Tensor:
+    """A tensor computed from operands, with their joint facts."""
+    facts = None
+    for value in values:
+        if isinstance(value, Tensor):
+            facts = value.facts if facts is None else facts.joined(value.facts)
+    assert facts is not None
+    return Tensor(facts)

@@ -1,0 +1,79 @@
+"""The files of a project: which module a name means, parsed once and shared by all runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from t4lint.findings import Problem
+from t4lint.interpret.source import SourceModule, parse
+from t4lint.sources.document import Document
+from t4lint.sources.files import display_path, read
+
+ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
+MAX_MODULES = 400  # modules of one project that are read
+
+
+class Project:
+    """The root folder of a project and the modules read from it. `texts` replaces files by open buffers."""
+
+    def __init__(self, root: Path, cwd: Path, texts: dict[Path, str] | None = None) -> None:
+        self.root = root
+        self.cwd = cwd
+        self.texts = texts or {}
+        self.modules: dict[Path, SourceModule | Problem] = {}
+        self.places: dict[tuple[str, Path], Path | None] = {}
+
+    def load(self, file: Path, name: str) -> SourceModule | Problem:
+        """Read and parse a file once."""
+        if file not in self.modules:
+            self.modules[file] = self._load(file, name)
+        return self.modules[file]
+
+    def _load(self, file: Path, name: str) -> SourceModule | Problem:
+        display = display_path(file, self.cwd)
+        if file in self.texts:
+            return parse(Document(display, file, "python", self.texts[file]), name)
+        if len(self.modules) >= MAX_MODULES:
+            return Problem(display, f"not read: the project has more than {MAX_MODULES} modules")
+        document = read(file, display)
+        return document if isinstance(document, Problem) else parse(document, name)
+
+    def find(self, name: str, script: Path) -> Path | None:
+        """The file of a module as a script would import it: beside the script, at the root, under src/ or lib/."""
+        key = (name, script.parent)
+        if key not in self.places:
+            self.places[key] = self._find(name, script)
+        return self.places[key]
+
+    def _find(self, name: str, script: Path) -> Path | None:
+        relative = Path(*name.split("."))
+        for base in self.search_path(script):
+            for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
+                if candidate.is_file() and self.contains(candidate):
+                    return candidate
+        return None
+
+    def search_path(self, script: Path) -> list[Path]:
+        bases = [script.parent]
+        parent = script.parent
+        while self.contains(parent) and parent != self.root:
+            parent = parent.parent
+            bases.append(parent)
+        return [*dict.fromkeys([*bases, self.root, self.root / "src", self.root / "lib"])]
+
+    def contains(self, file: Path) -> bool:
+        """Is a file inside the project? Links that lead outside are not followed."""
+        try:
+            return file.resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError):
+            return False
+
+
+def find_root(file: Path) -> Path:
+    """The nearest folder above a file that carries the mark of a project, else the file's own folder."""
+    folder = file if file.is_dir() else file.parent
+    folder = folder.resolve()
+    for parent in (folder, *folder.parents):
+        if any((parent / mark).exists() for mark in ROOT_MARKS):
+            return parent
+    return folder

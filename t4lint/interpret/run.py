@@ -1,0 +1,162 @@
+"""Interpret one run: a script with its launch, then the functions that nothing called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from t4lint.devices import Target
+from t4lint.findings import Problem
+from t4lint.interpret.calls import enter_uncalled
+from t4lint.interpret.imports import run_module
+from t4lint.interpret.machine import Draft, Exhausted, GapDraft, Machine
+from t4lint.interpret.project import Project
+from t4lint.interpret.source import SourceModule
+from t4lint.interpret.values import Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
+from t4lint.interpret.worlds import Segment
+from t4lint.sources.document import LaunchCommand, Word
+from t4lint.trace import Event, Launch, Loader, Value
+
+
+@dataclass(slots=True)
+class Interpretation:
+    """What interpreting a run gave: the machine with its notes, and the parts to judge."""
+
+    machine: Machine
+    segments: list[Segment]
+
+
+def interpret(
+    project: Project,
+    script: Path,
+    target: Target,
+    versions: Mapping[str, str],
+    launch: LaunchCommand | None = None,
+    entered: set[int] | None = None,
+) -> Interpretation | Problem:
+    """Interpret a script. `entered` collects the functions that some run has entered, over several calls."""
+    source = project.load(script, script.stem)
+    if isinstance(source, Problem):
+        return source
+    arguments = launch.arguments if launch is not None else ()
+    machine = Machine(project, target, versions, arguments, environment_of(launch), launch)
+    machine.entered = entered if entered is not None else set()
+    module = ProjectModule(source, Scope())
+    machine.globals[f"module {script}"] = module
+    try:
+        run_module(machine, module, main=True)
+    except (Exhausted, RecursionError) as error:
+        machine.notes.append(str(error) or "the program is nested too deeply")
+        machine.gap(Event.__subclasses__(), "t4lint gave up on a part of the program")
+        reset(machine)
+    if launch is not None:
+        machine.drafts.insert(0, launch_draft(source, launch))
+    segments = [Segment(machine.drafts, machine.gaps)]
+    finish(machine, machine.drafts, uncalled=False)
+    segments.extend(uncalled_segments(machine, source))
+    return Interpretation(machine, segments)
+
+
+def reset(machine: Machine) -> None:
+    machine.frames.clear()
+    machine.loops.clear()
+    machine.regions.clear()
+    machine.sites.clear()
+    machine.logs.clear()
+    machine.path = {}
+    machine.control = ()
+    machine.in_forward = 0
+
+
+MAX_UNCALLED = 60  # functions of one file that are entered on their own
+
+
+def uncalled_segments(machine: Machine, source: SourceModule) -> list[Segment]:
+    """Enter each function of the script's own file that nothing called."""
+    segments = []
+    functions = [function for function in machine.defined if function.source is source]
+    for function in functions[:MAX_UNCALLED]:
+        if id(function.node) in machine.entered or is_test(function):
+            continue
+        reset(machine)
+        machine.drafts, machine.gaps, machine.steps = [], [], 0
+        machine.globals.pop("$backwards", None)
+        machine.globals.pop("$cuda", None)
+        module = machine.globals.get(f"module {source.document.file}")
+        from t4lint.interpret.machine import Frame
+
+        machine.frames.append(Frame(source, module.scope if module is not None else Scope()))
+        try:
+            enter_uncalled(machine, [function])
+        except (Exhausted, RecursionError) as error:
+            machine.notes.append(str(error) or "the program is nested too deeply")
+        finish(machine, machine.drafts, uncalled=True)
+        if machine.drafts:
+            segments.append(Segment(machine.drafts, machine.gaps, uncalled=True))
+        reset(machine)
+    return segments
+
+
+def is_test(function: Function) -> bool:
+    return function.name.startswith("test_")
+
+
+def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
+    """Where the batches of a loader go is known once the whole program was seen."""
+    for draft in drafts:
+        if draft.kind is Loader and "device" not in draft.fields:
+            if machine.globals.get("$cuda"):
+                draft.fields["device"] = Const("cuda" if machine.target.gpu is not None else "cpu")
+            elif not uncalled:
+                draft.fields["device"] = Const("cpu")
+
+
+def environment_of(launch: LaunchCommand | None) -> dict[str, Abstract]:
+    """The environment that a launch gives the script, with accelerate's own variables."""
+    if launch is None:
+        return {}
+    result = {name: word_value(word, name) for name, word in launch.environment.items()}
+    precision = launch.launcher_flags.get("mixed_precision")
+    if launch.launcher == "accelerate" and precision is not None:
+        value = word_value(precision, "--mixed_precision", "flag")
+        result["ACCELERATE_MIXED_PRECISION"] = value
+    return result
+
+
+def word_value(word: Word, name: str, how: str = "environment") -> Abstract:
+    shown = f"{name} {word.text}" if how == "flag" else f"{name}={word.text}"
+    step = Step(how, shown, location=word.location)  # type: ignore[arg-type]
+    if word.text is None:
+        return Unknown(word.why or f"{name} is not known", (step,), uid=f"environment {name}")
+    return Const(word.text, (step,))
+
+
+def launch_draft(source: SourceModule, launch: LaunchCommand) -> Draft:
+    environment = {name: word_value(word, name) for name, word in launch.environment.items()}
+    fields = {
+        "launcher": launch.launcher,
+        "nodes": launch.nodes,
+        "processes_per_node": launch.processes_per_node,
+        "environment": environment,
+        "in_container": Value(launch.in_container),
+    }
+    return Draft(Launch, LaunchSite(launch), source.tree, {}, (), "", "", "setup", fields)  # type: ignore[arg-type]
+
+
+class LaunchSite:
+    """Stands in for a source module: a launch has its place already."""
+
+    def __init__(self, launch: LaunchCommand) -> None:
+        self.launch = launch
+        self.document = _NoText()
+
+    def location(self, node: object) -> object:
+        return self.launch.where
+
+
+class _NoText:
+    text = ""
+
+
+__all__ = ["GapDraft", "Interpretation", "interpret"]

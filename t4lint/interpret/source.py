@@ -1,0 +1,152 @@
+"""A parsed module of the project: its tree, and positions that are computed only when somebody asks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+import libcst as cst
+from libcst._nodes.internal import CodegenState
+
+from t4lint.findings import Problem
+from t4lint.sources.document import Document
+from t4lint.trace import Location
+
+# CPython itself refuses more than 200 nested brackets ("too many nested parentheses"); libcst's parser would exhaust the
+# stack of the process instead.
+MAX_NESTING = 200
+
+
+class SourceModule:
+    """A document with its syntax tree. `name` is the dotted name under which the program imports it."""
+
+    def __init__(self, document: Document, name: str, tree: cst.Module) -> None:
+        self.document = document
+        self.name = name
+        self.tree = tree
+        self._spans: dict[int, tuple[int, int]] | None = None
+        self._lines: list[int] = []
+        self._serials: dict[int, str] = {}
+
+    @property
+    def path(self) -> str:
+        return self.document.path
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of a node."""
+        return self.tree.code_for_node(node).strip()
+
+    def serial(self, node: cst.CSTNode) -> str:
+        """A name for a node that is stable within one interpretation and needs no position."""
+        key = id(node)
+        if key not in self._serials:
+            self._serials[key] = f"{self.path}#{len(self._serials)}"
+        return self._serials[key]
+
+    def location(self, node: cst.CSTNode) -> Location:
+        """Where a node stands. The first call prints the whole module once to learn the positions of all nodes."""
+        if self._spans is None:
+            self._spans, self._lines = _spans(self.tree)
+        start, end = self._spans.get(id(node), (0, 0))
+        line, column = self._position(start)
+        end_line, end_column = self._position(end)
+        return Location(self.path, line, column, end_line, end_column)
+
+    def _position(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self._lines, offset) - 1
+        return line + 1, offset - self._lines[line] + 1
+
+
+class _Recorder(CodegenState):
+    """Notes for each node the index of its first and last token while the module is printed."""
+
+    __slots__ = ("_stack", "marks")
+
+    def __init__(self, tree: cst.Module) -> None:
+        super().__init__(default_indent=tree.default_indent, default_newline=tree.default_newline)
+        self.marks: dict[int, tuple[int, int]] = {}
+        self._stack: list[int] = []
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self._stack.append(len(self.tokens))
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        start = self._stack.pop()
+        self.marks.setdefault(id(node), (start, len(self.tokens)))
+
+    def record_syntactic_position(self, node: cst.CSTNode, *, start_node: Any = None, end_node: Any = None) -> Any:
+        return _Mark(self, node, start_node, end_node)
+
+
+class _Mark:
+    """Context manager of `_Recorder`: a class, since a generator would double the cost of the pass."""
+
+    __slots__ = ("end_node", "node", "recorder", "start", "start_node")
+
+    def __init__(self, recorder: _Recorder, node: cst.CSTNode, start_node: Any, end_node: Any) -> None:
+        self.recorder = recorder
+        self.node = node
+        self.start_node = start_node
+        self.end_node = end_node
+        self.start = 0
+
+    def __enter__(self) -> None:
+        self.start = len(self.recorder.tokens)
+
+    def __exit__(self, *exception: object) -> None:
+        marks = self.recorder.marks
+        start = marks[id(self.start_node)][0] if self.start_node is not None else self.start
+        end = marks[id(self.end_node)][1] if self.end_node is not None else len(self.recorder.tokens)
+        marks[id(self.node)] = (start, end)
+
+
+def _spans(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int]]:
+    """Character offsets of every node, and the offsets at which lines start."""
+    recorder = _Recorder(tree)
+    tree._codegen(recorder)
+    offsets = [0, *accumulate(len(token) for token in recorder.tokens)]
+    last = len(offsets) - 1
+    spans = {key: (offsets[min(a, last)], offsets[min(b, last)]) for key, (a, b) in recorder.marks.items()}
+    text = "".join(recorder.tokens)
+    lines = [0]
+    position = 0
+    for line in text.splitlines(keepends=True) if "\f" not in text and "\x0b" not in text else _split(text):
+        position += len(line)
+        lines.append(position)
+    return spans, lines
+
+
+def _split(text: str) -> list[str]:
+    """Lines as editors count them: `str.splitlines` also splits at form feeds and other separators."""
+    return text.replace("\r\n", "\n\n").replace("\r", "\n").split("\n")
+
+
+def parse(document: Document, name: str) -> SourceModule | Problem:
+    """Parse a document, or say where it is broken."""
+    if _nesting(document.text) > MAX_NESTING:
+        return Problem(document.path, f"brackets are nested more than {MAX_NESTING} deep: Python refuses this too")
+    try:
+        return SourceModule(document, name, cst.parse_module(document.text))
+    except cst.ParserSyntaxError as error:
+        return Problem(document.path, f"cannot be parsed: {_reason(error)}", error.raw_line, error.raw_column + 1)
+    except (RecursionError, ValueError, MemoryError, SystemError) as error:
+        return Problem(document.path, f"cannot be parsed: {type(error).__name__}")
+
+
+def _reason(error: cst.ParserSyntaxError) -> str:
+    return error.message.removeprefix("parser error: ").strip() or "syntax error"
+
+
+def _nesting(text: str) -> int:
+    """The deepest bracket nesting, brackets in strings counted too: an upper bound that costs one pass."""
+    if text.count("(") + text.count("[") + text.count("{") <= MAX_NESTING:
+        return 0
+    depth = deepest = 0
+    for character in text:
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth = max(0, depth - 1)
+    return deepest

@@ -1,0 +1,735 @@
+"""What statements do: assignment, branches, loops, `with` regions, definitions, imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from t4lint.interpret import expressions, imports
+from t4lint.interpret.operators import binary
+from t4lint.interpret.values import (
+    Abstract,
+    Choice,
+    Class,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    NONE,
+    Object,
+    ProjectModule,
+    Scope,
+    Step,
+    Symbol,
+    Unknown,
+    with_origin,
+)
+from t4lint.libraries.api import Arguments
+from t4lint.trace import Backward
+from t4lint.trace import Step as OptimizerStep
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+
+MAX_ITERATIONS = 16  # of a step loop, to reach the end of one accumulation window
+MAX_ELEMENTS = 4  # of a known sequence that is run through element by element
+
+
+class Return:
+    """A function ends with a value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Abstract) -> None:
+        self.value = value
+
+
+BREAK, CONTINUE, DEAD = object(), object(), object()
+Completion = Any  # None, Return, BREAK, CONTINUE, DEAD
+
+
+def ends(completion: Completion) -> bool:
+    """Does the program (not only the function) end on this path?"""
+    return completion is DEAD
+
+
+def run(m: Machine, body: Sequence[cst.CSTNode]) -> Completion:
+    for statement in body:
+        completion = execute(m, statement)
+        if completion is not None:
+            return completion
+    return None
+
+
+def execute(m: Machine, node: cst.CSTNode) -> Completion:
+    m.tick()
+    handler = STATEMENTS.get(type(node))
+    return handler(m, node) if handler else None
+
+
+def _line(m: Machine, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> Completion:
+    return run(m, node.body)
+
+
+def _block(m: Machine, node: cst.BaseSuite) -> Completion:
+    return run(m, node.body)
+
+
+# --- simple statements -------------------------------------------------------------------------------------------
+
+
+def _expression(m: Machine, node: cst.Expr) -> Completion:
+    value = expressions.evaluate(m, node.value)
+    return DEAD if value is expressions.NEVER else None
+
+
+def _assign(m: Machine, node: cst.Assign) -> Completion:
+    value = expressions.evaluate(m, node.value)
+    if value is expressions.NEVER:
+        return DEAD
+    for target in node.targets:
+        assign(m, target.target, labelled(m, target.target, node.value, value))
+    return None
+
+
+def _annotated(m: Machine, node: cst.AnnAssign) -> Completion:
+    if node.value is None:
+        return None
+    value = expressions.evaluate(m, node.value)
+    assign(m, node.target, labelled(m, node.target, node.value, value))
+    return None
+
+
+def labelled(m: Machine, target: cst.BaseExpression, node: cst.BaseExpression, value: Abstract) -> Abstract:
+    """`BATCH = 64`: the provenance of a literal names the variable that it is given to."""
+    if isinstance(value, (Const, Symbol)) and len(value.origins) == 1 and value.origins[0].node is node:
+        name = expressions.dotted(target)
+        step = value.origins[0]
+        if name and step.how == "literal":
+            return expressions.renamed(value, f"{name} = {step.note}")
+    return value
+
+
+def _augmented(m: Machine, node: cst.AugAssign) -> Completion:
+    left = expressions.evaluate(m, node.target)
+    right = expressions.evaluate(m, node.value)
+    if isinstance(left, ListValue) and isinstance(right, ListValue):
+        m.write(left.state, "items", left.items + right.items)
+        return None
+    operator = type(node.operator).__name__.removesuffix("Assign")
+    assign(m, node.target, binary(m, operator, left, right))
+    return None
+
+
+def assign(m: Machine, target: cst.BaseExpression, value: Abstract) -> None:
+    value = m.controlled(value)
+    if isinstance(target, cst.Name):
+        bind(m, target.value, value)
+    elif isinstance(target, cst.Attribute):
+        set_attribute(m, expressions.evaluate(m, target.value), target.attr.value, value, target)
+    elif isinstance(target, cst.Subscript):
+        set_item(m, target, value)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        unpack(m, target.elements, value)
+    elif isinstance(target, cst.StarredElement):
+        assign(m, target.value, value)
+
+
+def bind(m: Machine, name: str, value: Abstract) -> None:
+    scope = m.frames[-1].scope
+    if name in scope.globals_:
+        for outer in scope.chain():
+            scope = outer
+    elif name in scope.nonlocals:
+        scope = next((outer for outer in list(scope.chain())[1:] if name in outer.names), scope)
+    m.write(scope.names, name, value)
+
+
+def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, node: cst.CSTNode | None = None) -> None:
+    from t4lint.libraries.registry import assigned
+
+    receiver = m.resolve(receiver)
+    if isinstance(receiver, Choice):
+        m.fork(
+            receiver.test,
+            lambda: set_attribute(m, receiver.yes, name, value, node),
+            lambda: set_attribute(m, receiver.no, name, value, node),
+        )
+    elif isinstance(receiver, (Instance, Object)):
+        m.write(receiver.attributes, name, value)
+        if node is not None:
+            with m.at(m.frames[-1].source, node):
+                assigned(m, receiver, name, value)
+    elif isinstance(receiver, Class):
+        m.write(receiver.members, name, value)
+    elif isinstance(receiver, ProjectModule):
+        m.write(receiver.scope.names, name, value)
+    elif isinstance(receiver, Symbol):
+        m.write(m.globals, f"{receiver.name}.{name}", value)
+        if node is not None:
+            with m.at(m.frames[-1].source, node):
+                assigned(m, receiver, name, value)
+
+
+def set_item(m: Machine, target: cst.Subscript, value: Abstract) -> None:
+    receiver = m.resolve(expressions.evaluate(m, target.value))
+    index = expressions.index_of(m, target)
+    if isinstance(receiver, DictValue):
+        if isinstance(index, Const) and expressions.hashable(index.value):
+            m.write(receiver.items, index.value, value)
+        else:
+            m.write(receiver.state, "complete", False)
+    elif isinstance(receiver, ListValue):
+        if isinstance(index, Const) and isinstance(index.value, int) and -len(receiver.items) <= index.value < len(receiver.items):
+            items = list(receiver.items)
+            items[index.value] = value
+            m.write(receiver.state, "items", tuple(items))
+    elif isinstance(receiver, Symbol) and receiver.name == "os.environ" and isinstance(index, Const):
+        from t4lint.libraries.python import set_environment
+
+        with m.at(m.frames[-1].source, target):
+            set_environment(m, str(index.value), value)
+
+
+def unpack(m: Machine, elements: Sequence[cst.BaseElement], value: Abstract) -> None:
+    value = m.resolve(value)
+    if isinstance(value, Choice):
+        for element in elements:
+            position = elements.index(element)
+            part = m.mapped(value, lambda leaf, p=position: _part(m, leaf, p, len(elements)))  # type: ignore[misc]
+            assign(m, element.value, part)
+        return
+    starred = any(isinstance(element, cst.StarredElement) for element in elements)
+    for position, element in enumerate(elements):
+        if starred:
+            assign(m, element.value, expressions.element_of(m, value))
+        else:
+            assign(m, element.value, _part(m, value, position, len(elements)))
+
+
+def _part(m: Machine, value: Abstract, position: int, count: int) -> Abstract:
+    if isinstance(value, ListValue) and value.complete and len(value.items) == count:
+        return value.items[position]
+    if isinstance(value, Const) and isinstance(value.value, tuple) and len(value.value) == count:
+        return Const(value.value[position], value.origins)
+    return expressions.item(m, value, Const(position))
+
+
+def _return(m: Machine, node: cst.Return) -> Completion:
+    value = expressions.evaluate(m, node.value) if node.value is not None else NONE
+    return DEAD if value is expressions.NEVER else Return(m.controlled(value))
+
+
+def _raise(m: Machine, node: cst.Raise) -> Completion:
+    if node.exc is not None:
+        expressions.evaluate(m, node.exc)
+    return DEAD
+
+
+def _delete(m: Machine, node: cst.Del) -> Completion:
+    targets = [element.value for element in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+    for target in targets:
+        if isinstance(target, cst.Subscript):
+            receiver = m.resolve(expressions.evaluate(m, target.value))
+            index = expressions.index_of(m, target)
+            if isinstance(receiver, DictValue) and isinstance(index, Const) and index.value in receiver.items:
+                items = {key: item for key, item in receiver.items.items() if key != index.value}
+                for key in list(receiver.items):
+                    if key not in items:
+                        m.write(receiver.items, key, Unknown("deleted"))
+    return None
+
+
+def _assert(m: Machine, node: cst.Assert) -> Completion:
+    value = expressions.evaluate(m, node.test)
+    return DEAD if m.truth(value) is False and not varies(value) else None
+
+
+def _global(m: Machine, node: cst.Global) -> Completion:
+    m.frames[-1].scope.globals_.update(item.name.value for item in node.names)
+    return None
+
+
+def _nonlocal(m: Machine, node: cst.Nonlocal) -> Completion:
+    m.frames[-1].scope.nonlocals.update(item.name.value for item in node.names)
+    return None
+
+
+# --- branches ----------------------------------------------------------------------------------------------------
+
+
+def _if(m: Machine, node: cst.If) -> Completion:
+    test = expressions.evaluate(m, node.test)
+    return branch(
+        m,
+        test,
+        lambda: execute(m, node.body),
+        lambda: execute(m, node.orelse) if node.orelse is not None else None,
+        leaves_early=(_leaves(node.body), _leaves(node.orelse)),
+    )
+
+
+def _else(m: Machine, node: cst.Else) -> Completion:
+    return execute(m, node.body)
+
+
+def _leaves(block: cst.CSTNode | None) -> bool:
+    """Does a block end by leaving its surroundings?"""
+    body = getattr(getattr(block, "body", None), "body", None) if isinstance(block, (cst.Else, cst.If)) else None
+    body = body if body is not None else getattr(block, "body", None)
+    if not body:
+        return False
+    last = body[-1]
+    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
+    return isinstance(small, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+
+
+def branch(
+    m: Machine,
+    test: Abstract,
+    yes: Callable[[], Completion],
+    no: Callable[[], Completion],
+    leaves_early: tuple[bool, bool] = (False, False),
+) -> Completion:
+    """Take the decided side of a test, or fork."""
+    test = m.resolve(test)
+    decided = m.truth(test)
+    if decided is not None:
+        note_index(m, test)
+        reasons = tuple(step for step in test.origins if step.how == "target")
+        if not reasons:
+            return yes() if decided else no()
+        before = m.control
+        m.control = before + tuple(step for step in reasons if step not in before)
+        try:
+            completion = yes() if decided else no()
+        finally:
+            # what follows a branch that would have left was decided by the same test
+            if not leaves_early[1 if decided else 0]:
+                m.control = before
+        return completion
+    if varies(test):
+        return sometimes(m, yes, no)
+    name, negated = expressions.test_name(m, test)
+    first, second = (no, yes) if negated else (yes, no)
+    if isinstance(test, Choice):
+        first, second = (lambda: branch(m, test, yes, no, leaves_early),) * 2
+    one, two = m.fork(name, first, second)
+    return completed(m, name, one, two)
+
+
+def completed(m: Machine, test: str, yes: Completion, no: Completion) -> Completion:
+    """How a fork ends, and what is then known about its test."""
+    if yes is no:
+        return yes
+    if isinstance(yes, Return) and isinstance(no, Return):
+        return Return(m.joined(test, yes.value, no.value))
+    for mine, other, side in ((yes, no, True), (no, yes, False)):
+        if mine is DEAD:
+            return other
+        if isinstance(mine, Return):
+            if other is None:
+                m.frames[-1].pending.append((test, side, mine.value))
+                m.path = {**m.path, test: not side}
+                return None
+            return mine
+    return None
+
+
+def sometimes(m: Machine, yes: Callable[[], Completion], no: Callable[[], Completion]) -> Completion:
+    """A test that changes from one iteration to the next: both sides happen in one run."""
+    _, first = m.captured(yes)
+    _, second = m.captured(no)
+    for slot in [*first, *(slot for slot in second if slot not in first)]:
+        mapping, key = (first.get(slot) or second[slot])[0], slot[1]
+        current = mapping.get(key)
+        candidates = [writes[slot][1] for writes in (first, second) if slot in writes]
+        changed = [value for value in candidates if isinstance(value, Abstract) or value != current]
+        if len(changed) == 1 and (current is None or not isinstance(current, (Const, Unknown))):
+            m.write(mapping, key, changed[0])
+        elif changed and isinstance(changed[0], Abstract):
+            alike = all(isinstance(v, Const) and isinstance(current, Const) and v.value == current.value for v in changed)
+            m.write(mapping, key, changed[0] if alike else Unknown("changes from one iteration to the next", varies=True))
+        elif changed:
+            m.write(mapping, key, changed[0])
+    return None
+
+
+def varies(value: Abstract) -> bool:
+    if isinstance(value, Choice):
+        return varies(value.yes) or varies(value.no)
+    return isinstance(value, (Const, Unknown)) and value.varies
+
+
+def note_index(m: Machine, test: Abstract) -> None:
+    if m.loops and varies(test):
+        for loop in m.loops:
+            loop.by_index = True
+
+
+def _match(m: Machine, node: cst.Match) -> Completion:
+    subject = m.resolve(expressions.evaluate(m, node.subject))
+    for case in node.cases:
+        verdict = matches(m, case.pattern, subject)
+        if verdict is False:
+            continue
+        if verdict is True and case.guard is None:
+            return execute(m, case.body)
+        completion = branch(m, Unknown("a match that is not decided"), lambda c=case: execute(m, c.body), lambda: None)  # type: ignore[misc]
+        if completion is not None:
+            return completion
+    return None
+
+
+def matches(m: Machine, pattern: cst.MatchPattern, subject: Abstract) -> bool | None:
+    if isinstance(pattern, cst.MatchAs) and pattern.pattern is None:
+        if pattern.name is not None:
+            bind(m, pattern.name.value, subject)
+        return True
+    if isinstance(pattern, cst.MatchValue):
+        return m.truth(expressions.compare(m, "Equal", subject, expressions.evaluate(m, pattern.value)))
+    if isinstance(pattern, cst.MatchOr):
+        verdicts = [matches(m, element.pattern, subject) for element in pattern.patterns]
+        return True if True in verdicts else None if None in verdicts else False
+    return None
+
+
+# --- loops -------------------------------------------------------------------------------------------------------
+
+
+def _for(m: Machine, node: cst.For) -> Completion:
+    iterable = m.resolve(expressions.evaluate(m, node.iter))
+    elements = expressions.iterate(m, iterable)
+    loop = _enter_loop(m, node)
+    if elements.known is not None and len(elements.known) <= MAX_ELEMENTS and not elements.stream:
+        completion = _each(m, node, elements.known)
+    else:
+        completion = _stream(m, node, elements, loop)
+    m.loops.pop()
+    if node.orelse is not None and completion is None:
+        return execute(m, node.orelse)
+    return completion
+
+
+def _enter_loop(m: Machine, node: cst.CSTNode) -> Any:
+    from t4lint.interpret.machine import Loop
+
+    loop = Loop(m.frames[-1].source.serial(node))
+    m.loops.append(loop)
+    return loop
+
+
+def _each(m: Machine, node: cst.For, elements: Sequence[Abstract]) -> Completion:
+    for element in elements:
+        assign(m, node.target, element)
+        completion = execute(m, node.body)
+        if completion is BREAK:
+            break
+        if completion is not None and completion is not CONTINUE:
+            return completion
+    return None
+
+
+def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any) -> Completion:
+    """Micro-batches until a step was taken (at least two), then once more as any later iteration."""
+    if elements.known is not None and not elements.known:
+        return None
+    for number in range(MAX_ITERATIONS):
+        before = len(m.drafts)
+        assign(m, node.target, elements.at(number))
+        completion = execute(m, node.body)
+        if completion is BREAK:
+            return None
+        if completion is not None and completion is not CONTINUE:
+            return completion
+        if elements.count is not None and number + 1 >= elements.count:
+            return None
+        if not _is_step_loop(m, loop, before):
+            break
+        if number >= 1 and _stepped(m, loop):
+            break
+    if loop.by_index or _counts(m, loop):
+        widen(m, node.body)
+        assign(m, node.target, elements.later())
+        completion = execute(m, node.body)
+        if isinstance(completion, Return):
+            return None
+    return None
+
+
+def _is_step_loop(m: Machine, loop: Any, since: int) -> bool:
+    return any(
+        draft.kind in (Backward, OptimizerStep) and draft.loops and draft.loops[-1] == loop.identity
+        for draft in m.drafts[since:]
+    )
+
+
+def _stepped(m: Machine, loop: Any) -> bool:
+    return any(draft.kind is OptimizerStep and loop.identity in draft.loops for draft in m.drafts)
+
+
+def _counts(m: Machine, loop: Any) -> bool:
+    """Did a step loop never reach its step in the iterations that were run?"""
+    drafts = [draft for draft in m.drafts if draft.loops and draft.loops[-1] == loop.identity]
+    return any(draft.kind is Backward for draft in drafts) and not _stepped(m, loop)
+
+
+def widen(m: Machine, body: cst.CSTNode) -> None:
+    """Numbers that the loop's body counts up stand for any later value from now on."""
+    for name in _counted(body):
+        for scope in m.frames[-1].scope.chain():
+            if isinstance(scope.names.get(name), Const):
+                m.write(scope.names, name, Unknown(f"{name} counts up", varies=True))
+                break
+
+
+def _counted(node: cst.CSTNode) -> set[str]:
+    """Names that are the target of an augmented assignment somewhere in a body."""
+    found: set[str] = set()
+    pending: list[Any] = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, cst.AugAssign) and isinstance(current.target, cst.Name):
+            found.add(current.target.value)
+        elif isinstance(current, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            pending.extend(current.body)
+        elif isinstance(current, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.Else, cst.Finally)):
+            pending.append(current.body)
+            pending.extend(part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part)
+    return found
+
+
+def _while(m: Machine, node: cst.While) -> Completion:
+    test = expressions.evaluate(m, node.test)
+    if m.truth(test) is False:
+        return execute(m, node.orelse) if node.orelse is not None else None
+    loop = _enter_loop(m, node)
+    completion = _while_body(m, node, loop)
+    m.loops.pop()
+    return completion
+
+
+def _while_body(m: Machine, node: cst.While, loop: Any) -> Completion:
+    for number in range(MAX_ITERATIONS):
+        before = len(m.drafts)
+        completion = execute(m, node.body)
+        if completion is BREAK:
+            return None
+        if completion is not None and completion is not CONTINUE:
+            return completion
+        if not _is_step_loop(m, loop, before) or (number >= 1 and _stepped(m, loop)):
+            break
+        if m.truth(expressions.evaluate(m, node.test)) is False:
+            return None
+    widen(m, node.body)
+    completion = execute(m, node.body)
+    return completion if completion is DEAD else None
+
+
+# --- regions, errors ---------------------------------------------------------------------------------------------
+
+
+def _with(m: Machine, node: cst.With) -> Completion:
+    regions = len(m.regions)
+    grad, phase = m.grad, m.phase
+    for item in node.items:
+        value = expressions.evaluate(m, item.item)
+        entered = enter_region(m, value, item.item)
+        if item.asname is not None:
+            assign(m, item.asname.name, entered)
+    try:
+        return execute(m, node.body)
+    finally:
+        del m.regions[regions:]
+        m.grad, m.phase = grad, phase
+
+
+def enter_region(m: Machine, value: Abstract, node: cst.CSTNode) -> Abstract:
+    from t4lint.libraries.registry import entered
+
+    value = m.resolve(value)
+    with m.at(m.frames[-1].source, node):
+        if isinstance(value, Instance):
+            found = value.cls.find("__enter__")
+            if isinstance(found, Function):
+                return m.method(value, "__enter__", Arguments())
+            return value
+        m.regions.append(value)
+        return entered(m, value)
+
+
+def _try(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
+    completion = execute(m, node.body)
+    if completion is DEAD and node.handlers:
+        completion = _handlers(m, node)
+    elif completion is None and node.orelse is not None:
+        completion = execute(m, node.orelse)
+    if node.finalbody is not None:
+        last = execute(m, node.finalbody.body)
+        completion = last if last is not None else completion
+    return completion
+
+
+def _handlers(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
+    handler = node.handlers[0]
+    if handler.name is not None:
+        assign(m, handler.name.name, Unknown("an exception"))
+    return execute(m, handler.body)
+
+
+# --- definitions -------------------------------------------------------------------------------------------------
+
+
+def _function(m: Machine, node: cst.FunctionDef) -> Completion:
+    value: Abstract = make_function(m, node.name.value, node)
+    for decorator in reversed(node.decorators):
+        value = decorate(m, expressions.evaluate(m, decorator.decorator), value)
+    bind(m, node.name.value, value)
+    return None
+
+
+def make_function(m: Machine, name: str, node: cst.FunctionDef | cst.Lambda) -> Function:
+    frame = m.frames[-1]
+    defaults: dict[str, Abstract] = {}
+    parameters = node.params
+    for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
+        if parameter.default is not None:
+            value = expressions.evaluate(m, parameter.default)
+            if isinstance(value, Const) and len(value.origins) == 1 and value.origins[0].node is parameter.default:
+                step = value.origins[0]
+                note = f"default of {name}({parameter.name.value}={step.note})"
+                value = Const(value.value, (Step("default", note, step.source, step.node),))
+            defaults[parameter.name.value] = value
+    scope = frame.scope
+    if isinstance(scope, ClassScope) and scope.parent is not None:
+        scope = scope.parent
+    function = Function(name, node, frame.source, scope, defaults)
+    if isinstance(node, cst.FunctionDef):
+        m.defined.append(function)
+    return function
+
+
+def decorate(m: Machine, decorator: Abstract, value: Abstract) -> Abstract:
+    """Decorators that matter keep the function and are remembered; others of libraries are transparent."""
+    decorator = m.resolve(decorator)
+    if isinstance(value, Function):
+        value.decorators = (decorator, *value.decorators)
+    if isinstance(decorator, Symbol) and decorator.name.startswith("dataclasses.") and isinstance(value, Class):
+        value.dataclass = True
+    if isinstance(decorator, Object) and decorator.name.startswith("dataclasses.") and isinstance(value, Class):
+        value.dataclass = True
+    if isinstance(decorator, Function):
+        result = m.call(decorator, Arguments((value,)))
+        return result if isinstance(result, (Function, Class, Object)) else value
+    return value
+
+
+def _class(m: Machine, node: cst.ClassDef) -> Completion:
+    from t4lint.interpret.machine import Frame
+
+    bases = tuple(m.resolve(expressions.evaluate(m, argument.value)) for argument in node.bases)
+    cls = Class(node.name.value, node, m.frames[-1].source, bases)
+    for base in cls.lineage():
+        if isinstance(base, Class) and base is not cls:
+            cls.fields.update({name: value for name, value in base.fields.items() if name not in cls.fields})
+    scope = ClassScope(m.frames[-1].scope, cls)
+    m.frames.append(Frame(m.frames[-1].source, scope))
+    try:
+        for statement in node.body.body:
+            _field(m, cls, statement)
+            execute(m, statement)
+    finally:
+        m.frames.pop()
+    for member in cls.members.values():
+        if isinstance(member, Function) and member.owner is None:
+            member.owner = cls
+    value: Abstract = cls
+    for decorator in reversed(node.decorators):
+        value = decorate(m, expressions.evaluate(m, decorator.decorator), value)
+    bind(m, node.name.value, value)
+    return None
+
+
+class ClassScope(Scope):
+    """The scope of a class body: its names are the members, and functions in it do not see them."""
+
+    __slots__ = ()
+
+    def __init__(self, parent: Scope, cls: Class) -> None:
+        super().__init__(parent)
+        self.names = cls.members
+
+
+def _field(m: Machine, cls: Class, statement: cst.CSTNode) -> None:
+    """An annotated name in a class body is a field, should the class turn out to be a dataclass."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return
+    for small in statement.body:
+        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+            name = small.target.value
+            default = None
+            if small.value is not None:
+                value = expressions.evaluate(m, small.value)
+                default = field_default(m, cls, name, small.value, value)
+            cls.fields[name] = default
+
+
+def field_default(m: Machine, cls: Class, name: str, node: cst.BaseExpression, value: Abstract) -> Abstract | None:
+    from t4lint.libraries.python import dataclass_field
+
+    source = m.frames[-1].source
+    if isinstance(value, Object) and value.kind == "dataclass field":
+        found = dataclass_field(m, value)
+        if found is None:
+            return None
+        value = found
+        step = value.origins[0] if value.origins else None
+        node = step.node if step is not None and step.node is not None else node  # type: ignore[assignment]
+    if isinstance(value, (Const, Symbol)):
+        return expressions.replace_with_default(value, f"default of {cls.name}.{name}", source, node)
+    return value
+
+
+# --- imports -----------------------------------------------------------------------------------------------------
+
+
+def _import(m: Machine, node: cst.Import) -> Completion:
+    return imports.import_names(m, node)
+
+
+def _import_from(m: Machine, node: cst.ImportFrom) -> Completion:
+    return imports.import_from(m, node)
+
+
+STATEMENTS: dict[type[cst.CSTNode], Callable[[Any, Any], Completion]] = {
+    cst.SimpleStatementLine: _line,
+    cst.SimpleStatementSuite: _line,
+    cst.IndentedBlock: _block,
+    cst.Expr: _expression,
+    cst.Assign: _assign,
+    cst.AnnAssign: _annotated,
+    cst.AugAssign: _augmented,
+    cst.Return: _return,
+    cst.Raise: _raise,
+    cst.Del: _delete,
+    cst.Assert: _assert,
+    cst.Global: _global,
+    cst.Nonlocal: _nonlocal,
+    cst.Break: lambda m, node: BREAK,
+    cst.Continue: lambda m, node: CONTINUE,
+    cst.If: _if,
+    cst.Else: _else,
+    cst.Match: _match,
+    cst.For: _for,
+    cst.While: _while,
+    cst.With: _with,
+    cst.Try: _try,
+    cst.TryStar: _try,
+    cst.FunctionDef: _function,
+    cst.ClassDef: _class,
+    cst.Import: _import,
+    cst.ImportFrom: _import_from,
+}

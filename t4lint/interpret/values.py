@@ -1,0 +1,361 @@
+"""The abstract domain: what an expression may stand for while a program is interpreted.
+
+Mutable things (`ListValue`, `DictValue`, `Instance`, `Object`, `Scope`) keep their state in dicts that are only written
+through the machine's trail, so that a branch can be rolled back and merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import libcst as cst
+
+from t4lint.trace import How, Location
+
+_serial = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of provenance, before positions are known: a note and the node that it points at.
+
+    A step in a file that is not Python (a launch line, a config key) has its `location` already.
+    """
+
+    how: How
+    note: str
+    source: Any = None  # the SourceModule that holds the node
+    node: cst.CSTNode | None = None
+    location: Location | None = None
+
+
+Provenance = tuple[Step, ...]
+
+
+class Abstract:
+    """Base of the domain. `origins` run from where a person would edit the value to where it is used."""
+
+    __slots__ = ("origins",)
+    origins: Provenance
+
+    def __init__(self, origins: Provenance = ()) -> None:
+        self.origins = origins
+
+
+class Const(Abstract):
+    """A known Python constant. `varies`: it is the value in this iteration of a loop, not in every one."""
+
+    __slots__ = ("value", "varies")
+
+    def __init__(self, value: Any, origins: Provenance = (), varies: bool = False) -> None:
+        super().__init__(origins)
+        self.value = value
+        self.varies = varies
+
+    def __repr__(self) -> str:
+        return f"Const({self.value!r})"
+
+
+class Unknown(Abstract):
+    """A value that cannot be told, and why. Two equal `uid`s are the same unknown, so a test on it is one test.
+
+    `varies` marks what changes from one iteration of a loop to the next. `autocast` is the autocast dtype in force where
+    an unresolved call made it ("none" outside a region).
+    """
+
+    __slots__ = ("autocast", "reason", "uid", "varies")
+
+    def __init__(
+        self, reason: str, origins: Provenance = (), varies: bool = False, uid: str = "", autocast: str = ""
+    ) -> None:
+        super().__init__(origins)
+        self.reason = reason
+        self.varies = varies
+        self.uid = uid or f"u{next(_serial)}"
+        self.autocast = autocast
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.reason!r})"
+
+
+class Symbol(Abstract):
+    """Something of a library, by its dotted name: `torch.float16`, `torch.nn`, `transformers.Trainer`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, origins: Provenance = ()) -> None:
+        super().__init__(origins)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Symbol({self.name})"
+
+
+class Choice(Abstract):
+    """One value if an undecided test holds, another if not."""
+
+    __slots__ = ("no", "test", "yes")
+
+    def __init__(self, test: str, yes: Abstract, no: Abstract) -> None:
+        super().__init__(yes.origins or no.origins)
+        self.test = test
+        self.yes = yes
+        self.no = no
+
+    def __repr__(self) -> str:
+        return f"Choice({self.test}: {self.yes!r} | {self.no!r})"
+
+
+class ListValue(Abstract):
+    """A list, tuple or set. `complete`: all its elements are known."""
+
+    __slots__ = ("kind", "state")
+
+    def __init__(
+        self, items: tuple[Abstract, ...], kind: str = "list", complete: bool = True, origins: Provenance = ()
+    ) -> None:
+        super().__init__(origins)
+        self.kind = kind
+        self.state: dict[str, Any] = {"items": items, "complete": complete}
+
+    @property
+    def items(self) -> tuple[Abstract, ...]:
+        items: tuple[Abstract, ...] = self.state["items"]
+        return items
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.state["complete"])
+
+
+class DictValue(Abstract):
+    """A dict with known keys; not `complete` when there may be others."""
+
+    __slots__ = ("items", "state")
+
+    def __init__(
+        self, items: dict[Any, Abstract] | None = None, complete: bool = True, origins: Provenance = ()
+    ) -> None:
+        super().__init__(origins)
+        self.items: dict[Any, Abstract] = items if items is not None else {}
+        self.state: dict[str, Any] = {"complete": complete}
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.state["complete"])
+
+
+class Scope(Abstract):
+    """Names and their values; `parent` is the enclosing scope for look-up."""
+
+    __slots__ = ("globals_", "names", "nonlocals", "parent")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        super().__init__()
+        self.names: dict[str, Abstract] = {}
+        self.parent = parent
+        self.globals_: set[str] = set()
+        self.nonlocals: set[str] = set()
+
+    def chain(self) -> Iterator[Scope]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+class Function(Abstract):
+    """A function or lambda of the project. `owner` is the class that defines it, for `super()`."""
+
+    __slots__ = ("decorators", "defaults", "name", "node", "owner", "scope", "source")
+
+    def __init__(
+        self, name: str, node: cst.FunctionDef | cst.Lambda, source: Any, scope: Scope, defaults: dict[str, Abstract]
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.node = node
+        self.source = source
+        self.scope = scope
+        self.defaults = defaults
+        self.owner: Class | None = None
+        self.decorators: tuple[Abstract, ...] = ()
+
+
+class Class(Abstract):
+    """A class of the project. `fields` are those of a dataclass, in order, with their defaults (None: required)."""
+
+    __slots__ = ("bases", "dataclass", "fields", "members", "name", "node", "source")
+
+    def __init__(self, name: str, node: cst.ClassDef, source: Any, bases: tuple[Abstract, ...]) -> None:
+        super().__init__()
+        self.name = name
+        self.node = node
+        self.source = source
+        self.bases = bases
+        self.members: dict[str, Abstract] = {}
+        self.dataclass = False
+        self.fields: dict[str, Abstract | None] = {}
+
+    def lineage(self) -> Iterator[Abstract]:
+        """The class and its ancestors, depth first: classes of the project and `Symbol`s of libraries."""
+        yield self
+        for base in self.bases:
+            if isinstance(base, Class):
+                yield from base.lineage()
+            else:
+                yield base
+
+    def library_bases(self) -> tuple[str, ...]:
+        return tuple(base.name for base in self.lineage() if isinstance(base, Symbol))
+
+    def find(self, name: str) -> Abstract | None:
+        for base in self.lineage():
+            if isinstance(base, Class) and name in base.members:
+                return base.members[name]
+        return None
+
+
+class Instance(Abstract):
+    """An object of a class of the project."""
+
+    __slots__ = ("attributes", "cls", "uid")
+
+    def __init__(self, cls: Class, origins: Provenance = ()) -> None:
+        super().__init__(origins)
+        self.cls = cls
+        self.attributes: dict[str, Abstract] = {}
+        self.uid = f"{cls.name}#{next(_serial)}"
+
+
+class Object(Abstract):
+    """An object of a library. `kind` is what the models call it ("module", "loader", "scaler"); `name` its dotted class."""
+
+    __slots__ = ("attributes", "kind", "name", "uid")
+
+    def __init__(
+        self, kind: str, name: str, attributes: dict[str, Abstract] | None = None, origins: Provenance = ()
+    ) -> None:
+        super().__init__(origins)
+        self.kind = kind
+        self.name = name
+        self.attributes: dict[str, Any] = attributes if attributes is not None else {}
+        self.uid = f"{kind}#{next(_serial)}"
+
+
+class Bound(Abstract):
+    """A method with its object: `method` is a `Function`, or the name of a library method."""
+
+    __slots__ = ("method", "receiver")
+
+    def __init__(self, receiver: Abstract, method: Function | str) -> None:
+        super().__init__(receiver.origins)
+        self.receiver = receiver
+        self.method = method
+
+
+class Partial(Abstract):
+    """`functools.partial`."""
+
+    __slots__ = ("arguments", "function", "keywords")
+
+    def __init__(self, function: Abstract, arguments: tuple[Abstract, ...], keywords: dict[str, Abstract]) -> None:
+        super().__init__(function.origins)
+        self.function = function
+        self.arguments = arguments
+        self.keywords = keywords
+
+
+class ProjectModule(Abstract):
+    """A module of the project; its scope holds its names."""
+
+    __slots__ = ("scope", "source")
+
+    def __init__(self, source: Any, scope: Scope) -> None:
+        super().__init__()
+        self.source = source
+        self.scope = scope
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What matters about a tensor.
+
+    `math`: dtypes of the matmuls that made it ("?" where one is unknown); `autocast`: the autocast dtypes in force there
+    ("none" outside a region); `models`: uids of the modules that it went through; `scaled_by`: uid of the scaler;
+    `math_origins`: why the math has that dtype.
+    """
+
+    dtype: str = ""
+    device: str = ""
+    math: frozenset[str] = frozenset()
+    autocast: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+    scaled_by: str = ""
+    engine: str = ""
+    graph: bool = False
+    math_origins: Provenance = field(default=(), compare=False)
+
+    def joined(self, other: TensorFacts) -> TensorFacts:
+        """The facts of a tensor computed from two."""
+        return TensorFacts(
+            dtype=self.dtype if self.dtype == other.dtype else "",
+            device=self.device or other.device,
+            math=self.math | other.math,
+            autocast=self.autocast | other.autocast,
+            models=self.models | other.models,
+            scaled_by=self.scaled_by or other.scaled_by,
+            engine=self.engine or other.engine,
+            graph=self.graph or other.graph,
+            math_origins=self.math_origins or other.math_origins,
+        )
+
+
+class Tensor(Abstract):
+    """A tensor, or a nest of tensors that a model returns."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self, facts: TensorFacts = TensorFacts(), origins: Provenance = ()) -> None:
+        super().__init__(origins)
+        self.facts = facts
+
+
+NONE = Const(None)
+
+
+def with_origin(value: Abstract, *steps: Step) -> Abstract:
+    """The same value with further steps at the end of its provenance. Objects keep their identity and stay as they are."""
+    origins = value.origins + tuple(step for step in steps if step not in value.origins)
+    if isinstance(value, Const):
+        return Const(value.value, origins, value.varies)
+    if isinstance(value, Symbol):
+        return Symbol(value.name, origins)
+    if isinstance(value, Unknown):
+        return Unknown(value.reason, origins, value.varies, value.uid, value.autocast)
+    if isinstance(value, Choice):
+        return Choice(value.test, with_origin(value.yes, *steps), with_origin(value.no, *steps))
+    return value
+
+
+def replace_origins(value: Abstract, origins: Provenance) -> Abstract:
+    """A constant, symbol or unknown with this provenance instead of its own."""
+    if isinstance(value, Const):
+        return Const(value.value, origins, value.varies)
+    if isinstance(value, Symbol):
+        return Symbol(value.name, origins)
+    if isinstance(value, Unknown):
+        return Unknown(value.reason, origins, value.varies, value.uid, value.autocast)
+    return value
+
+
+def leaves(value: Abstract) -> Iterator[Abstract]:
+    """The possible values of a value."""
+    if isinstance(value, Choice):
+        yield from leaves(value.yes)
+        yield from leaves(value.no)
+    else:
+        yield value

@@ -1,0 +1,203 @@
+"""From drafts to traces: undecided tests become worlds, abstract values become values with provenance.
+
+A rule sees one consistent world at a time: an assignment of a side to each undecided test that matters to the kinds of
+event that it reads. Beyond eight worlds the remaining tests stay open: their values are unknown there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+from t4lint.interpret.machine import Draft, GapDraft, Machine
+from t4lint.interpret.values import (
+    Abstract,
+    Choice,
+    Class,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Provenance,
+    Symbol,
+    Unknown,
+)
+from t4lint.libraries.api import plain
+from t4lint.sources.statements import statement_span
+from t4lint.trace import NOT_SAID, Event, Gap, Location, Origin, Trace, Value
+
+MAX_TESTS = 3  # eight worlds
+
+
+@cache
+def plain_fields(kind: type[Event]) -> frozenset[str]:
+    """The fields of an event that are text, not values."""
+    return frozenset(item.name for item in fields(kind) if item.type == "str")
+
+
+@dataclass(slots=True)
+class Segment:
+    """A part of an interpretation that is judged on its own: the run, or a function that nothing called."""
+
+    drafts: list[Draft]
+    gaps: list[GapDraft]
+    uncalled: bool = False
+
+
+class Worlds:
+    """Builds the traces of one segment for one rule at a time; events are built once and shared."""
+
+    def __init__(self, machine: Machine, segment: Segment, versions: Mapping[str, Value], launched: bool) -> None:
+        self.machine = machine
+        self.segment = segment
+        self.versions = versions
+        self.launched = launched
+        self._events: dict[int, Event] = {}
+        self._tests: dict[int, frozenset[str]] = {}
+        self._spans: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def traces(self, kinds: tuple[type[Event], ...]) -> list[Trace]:
+        """One trace a world for a rule that reads these kinds."""
+        drafts = self.segment.drafts
+        read = [draft for draft in drafts if issubclass(draft.kind, kinds)]
+        counts: Counter[str] = Counter()
+        for draft in read:
+            counts.update(self.tests_of(draft))
+        tests = [test for test, _ in counts.most_common(MAX_TESTS)]
+        worlds = [dict(zip(tests, sides, strict=True)) for sides in product((True, False), repeat=len(tests))]
+        return [self.trace(drafts, world) for world in worlds]
+
+    def tests_of(self, draft: Draft) -> frozenset[str]:
+        if id(draft) not in self._tests:
+            found = set(draft.guards)
+            for value in draft.fields.values():
+                _collect(value, found)
+            self._tests[id(draft)] = frozenset(found)
+        return self._tests[id(draft)]
+
+    def trace(self, drafts: Iterable[Draft], world: Mapping[str, bool]) -> Trace:
+        events = tuple(event for event in (self.event(draft, world) for draft in drafts) if event is not None)
+        gaps = tuple(
+            Gap(gap.kinds, gap.why, gap.outside)
+            for gap in self.segment.gaps
+            if all(world.get(test, side) is side for test, side in gap.guards.items())
+        )
+        imported = frozenset(self.machine.imported)
+        return Trace("predicted", self.machine.target, self.versions, events, gaps, imported)
+
+    def event(self, draft: Draft, world: Mapping[str, bool]) -> Event | None:
+        if any(world.get(test, side) is not side for test, side in draft.guards.items()):
+            return None
+        tests = self.tests_of(draft)
+        if not tests:
+            if id(draft) not in self._events:
+                self._events[id(draft)] = self.build(draft, world)
+            return self._events[id(draft)]
+        return self.build(draft, world)
+
+    def build(self, draft: Draft, world: Mapping[str, bool]) -> Event:
+        open_guards = frozenset((test, side) for test, side in draft.guards.items() if test not in world)
+        texts = plain_fields(draft.kind)
+        values = {name: value if name in texts else self.value(value, world) for name, value in draft.fields.items()}
+        return draft.kind(
+            where=self.where(draft), role=draft.role, subject=draft.subject, loops=draft.loops, phase=draft.phase,
+            guards=open_guards, **values,
+        )  # fmt: skip
+
+    def where(self, draft: Draft) -> Location:
+        """The person's own statement around the node."""
+        location = draft.source.location(draft.node)
+        key = (location.path, location.line)
+        if key not in self._spans:
+            self._spans[key] = statement_span(draft.source.document.text, location.line)
+        first, last = self._spans[key]
+        return Location(location.path, first, 1, last, location.end_column if last == location.end_line else 1)
+
+    # --- values ---
+
+    def value(self, value: Any, world: Mapping[str, bool]) -> Any:
+        if value is None:
+            return NOT_SAID
+        if isinstance(value, Value):
+            return value
+        if isinstance(value, dict):
+            return {str(key): self.value(item, world) for key, item in value.items()}
+        if not isinstance(value, Abstract):
+            return Value(value)
+        value = _settled(value, world)
+        origins, likely = self.origins(value.origins)
+        if isinstance(value, Choice):
+            return Value(unknown="it depends on a test that is not decided", origins=origins)
+        if isinstance(value, Const):
+            return Value(value.value, origins, likely=likely)
+        if isinstance(value, Symbol):
+            name = value.name.removeprefix("torch.") if value.name.count(".") == 1 else value.name
+            return Value(name, origins, likely=likely)
+        if isinstance(value, Unknown):
+            return Value(unknown=value.reason, origins=origins)
+        if isinstance(value, Object) and value.kind == "device":
+            return self.value(value.attributes["type"], world)
+        if isinstance(value, (ListValue, DictValue)):
+            try:
+                return Value(plain(value), origins, likely=likely)
+            except ValueError:
+                return Value(unknown="not all of its parts are known", origins=origins)
+        if isinstance(value, Object):
+            return Value(value.name, origins)
+        if isinstance(value, Instance):
+            return Value(value.cls.name, origins)
+        if isinstance(value, (Function, Class)):
+            return Value(value.name, origins)
+        return Value(unknown="it is computed while the program runs", origins=origins)
+
+    def origins(self, steps: Provenance) -> tuple[tuple[Origin, ...], bool]:
+        """Provenance with places; and whether it rests on a presumption: a flag's default without a launch in sight."""
+        origins = []
+        likely = False
+        for step in steps:
+            if step.how == "version" and step.note == "likely":
+                likely = True
+                continue
+            if step.how == "default" and step.note.startswith("default of -") and not self.launched:
+                likely = True
+            location = step.location
+            if location is None and step.node is not None and step.source is not None:
+                location = step.source.location(step.node)
+            origins.append(Origin(step.how, step.note, location))
+        return tuple(origins), likely
+
+
+def _collect(value: Any, found: set[str]) -> None:
+    if isinstance(value, Choice):
+        found.add(value.test)
+        _collect(value.yes, found)
+        _collect(value.no, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, found)
+    elif isinstance(value, DictValue):
+        for item in value.items.values():
+            _collect(item, found)
+
+
+def _settled(value: Abstract, world: Mapping[str, bool]) -> Abstract:
+    while isinstance(value, Choice) and value.test in world:
+        value = value.yes if world[value.test] else value.no
+    return value
+
+
+def with_presumption(trace: Trace) -> Trace:
+    """A trace of a function that nothing called: what surrounds it is not known, so every absence is unknown."""
+    everything = frozenset(kind for kind in Event.__subclasses__())
+    return replace(trace, gaps=(*trace.gaps, Gap(everything, "nothing in the project calls this function")))
+
+
+def segments(machine: Machine, cut: int) -> Iterator[Segment]:
+    """The run itself."""
+    yield Segment(machine.drafts[:cut], machine.gaps)

@@ -1,0 +1,122 @@
+"""accelerate: the Accelerator owns autocast, the scaler and accumulation of what it prepares (read in 0.34 and 1.15)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from t4lint.interpret.values import NONE, Abstract, Const, Instance, ListValue, Object, Tensor, Unknown, leaves
+from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.libraries.torch import say_backward, set_device
+from t4lint.libraries.torch_autocast import unknown_facts
+from t4lint.trace import Engine
+
+aliases({"accelerate.accelerator.Accelerator": "accelerate.Accelerator", "accelerate.utils.imports": "accelerate.utils"})
+
+
+@calls("accelerate.Accelerator")
+def accelerator(call: Call) -> Abstract:
+    m = call.machine
+    given = call.argument("mixed_precision", None, Const(None))
+    precision = m.mapped(given, lambda leaf: resolved_precision(call, leaf))
+    accumulation = call.argument("gradient_accumulation_steps", None, Const(1))
+    result = Object("accelerator", call.name, {"$precision": precision, "$accumulation": accumulation})
+    m.emit(Engine, "Accelerator", result.uid, mixed_precision=precision, accumulation=accumulation)
+    return result
+
+
+def resolved_precision(call: Call, given: Abstract) -> Abstract:
+    """What is given; else what `accelerate launch` puts into the environment; else "no"."""
+    m = call.machine
+    if isinstance(given, Const) and given.value is not None:
+        value = str(given.value)
+        return Const(value, given.origins) if value in ("no", "fp16", "bf16", "fp8") else given
+    if isinstance(given, Const):
+        launched = m.environment.get("ACCELERATE_MIXED_PRECISION")
+        if launched is not None:
+            return launched  # type: ignore[no-any-return]
+        if m.launch is not None and m.launch.launcher == "accelerate":
+            return Unknown("the accelerate configuration of the machine that launches it", uid="accelerate configuration")
+        return Const("no", (m.here("default", "Accelerator runs in full precision unless mixed_precision is given"),))
+    return given
+
+
+@methods("accelerator", "prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer")
+def prepare(call: Call) -> Abstract:
+    for value in call.arguments.values():
+        for leaf in leaves(value):
+            claim(call.machine, call.receiver, leaf)
+    values = call.arguments.positional
+    if len(values) == 1:
+        return values[0]
+    return ListValue(values, "tuple", complete=not call.arguments.open)
+
+
+def claim(m: Any, engine: Object, value: Abstract) -> None:
+    """The accelerator takes over a model, optimizer or loader."""
+    if isinstance(value, (Object, Instance)):
+        if m.is_module(value) or (isinstance(value, Object) and value.kind in ("optimizer", "loader")):
+            m.write(value.attributes, "$engine", engine)
+        if m.is_module(value):
+            set_device(m, value, Const("cuda" if m.target.gpu is not None else "cpu"))
+
+
+@methods("accelerator", "backward")
+def backward(call: Call) -> Abstract:
+    loss = call.arguments.get("loss", 0)
+    precision = call.machine.resolve(call.receiver.attributes["$precision"])
+    scaled: Abstract = Unknown("the accelerator's precision")
+    if isinstance(precision, Const):
+        scaled = Const(f"scaler of {call.receiver.uid}" if precision.value == "fp16" else "none")
+    facts = loss.facts if isinstance(loss, Tensor) else unknown_facts(loss)
+    say_backward(call, facts, engine="Accelerator", scaled=scaled)
+    return NONE
+
+
+@methods("accelerator", "accumulate", "no_sync", "main_process_first", "local_main_process_first", "profile", "join_uneven_inputs", "split_between_processes")
+def context(call: Call) -> Abstract:
+    return Object("null context", "accelerate context", {"value": NONE})
+
+
+@methods("accelerator", "autocast")
+def autocast(call: Call) -> Abstract:
+    precision = call.machine.resolve(call.receiver.attributes["$precision"])
+    dtype: Abstract = Unknown("the accelerator's precision")
+    enabled: Abstract = Const(True)
+    if isinstance(precision, Const):
+        dtype = Const({"bf16": "bfloat16"}.get(str(precision.value), "float16"), precision.origins)
+        enabled = Const(precision.value != "no")
+    return Object("autocast", "accelerate.Accelerator.autocast", {"device": Const("cuda"), "dtype": dtype, "enabled": enabled, "$role": "engine"})
+
+
+@methods("accelerator", "getattr")
+def attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    if name == "device":
+        from t4lint.libraries.torch_cuda import as_device
+
+        return as_device(Const("cuda" if call.machine.target.gpu is not None else "cpu"))
+    if name == "mixed_precision":
+        precision: Abstract = call.receiver.attributes["$precision"]
+        return precision
+    if name in ("is_main_process", "is_local_main_process", "is_last_process"):
+        return Const(True)  # the trace is that of the main process
+    if name == "sync_gradients":
+        return Unknown("whether gradients are synchronized in this micro-batch", varies=True)
+    if name == "scaler":
+        return Unknown("the accelerator's scaler")
+    return Unknown(f"{name} of the accelerator", uid=f"{call.receiver.uid}.{name}")
+
+
+@methods("accelerator", "unwrap_model", "gather", "gather_for_metrics", "reduce", "pad_across_processes")
+def same(call: Call) -> Abstract:
+    return call.arguments.positional[0] if call.arguments.positional else NONE
+
+
+@methods("accelerator", "*")
+def other(call: Call) -> Abstract:
+    return Unknown("what the accelerator returns", varies=bool(call.machine.loops))
+
+
+@calls("accelerate.utils.*", "accelerate.logging.*")
+def utilities(call: Call) -> Abstract:
+    return Unknown(f"what {call.name} returns is not known")

@@ -1,0 +1,129 @@
+"""The command line of a run: which flags it gives, as argparse would read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from t4lint.interpret.values import Abstract, Const, ListValue, Step, Unknown
+
+TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "on"})
+FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "off"})
+
+
+@dataclass(slots=True)
+class Flags:
+    """The words that follow each flag. `open`: a part of the command line is not known and may give more."""
+
+    given: dict[str, list[Any]] = field(default_factory=dict)
+    positional: list[Any] = field(default_factory=list)
+    open: bool = False
+    why: str = ""
+    launched: bool = False
+
+
+def read(m: Any) -> Flags:
+    """Read the run's command line once."""
+    if "$flags" not in m.globals:
+        m.globals["$flags"] = parse(m.arguments, m.launch is not None)
+    flags: Flags = m.globals["$flags"]
+    return flags
+
+
+def parse(words: Sequence[Any], launched: bool) -> Flags:
+    """Group words by the flag before them: `--a 1 2 --b=3` gives a: [1, 2], b: [3]."""
+    flags = Flags(launched=launched)
+    current: list[Any] | None = None
+    for word in words:
+        if word.text is None:
+            flags.open, flags.why = True, word.why or "a part of the command line is not known"
+            if current is not None:
+                current.append(word)
+        elif word.text.startswith("--") or (word.text.startswith("-") and len(word.text) > 1 and not _is_number(word.text)):
+            name, _, value = word.text.partition("=")
+            current = flags.given.setdefault(name.lstrip("-").replace("-", "_"), [])
+            current.clear()
+            if value:
+                current.append(_Part(value, word))
+            elif not word.text.endswith("="):
+                flags.given[f"${name.lstrip('-').replace('-', '_')}"] = [word]
+        elif current is not None:
+            current.append(word)
+        else:
+            flags.positional.append(word)
+    return flags
+
+
+class _Part:
+    """The value of `--flag=value`; it points at the whole word."""
+
+    __slots__ = ("location", "text", "why")
+
+    def __init__(self, text: str, word: Any) -> None:
+        self.text = text
+        self.location = word.location
+        self.why = ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def flag_step(name: str, words: Sequence[Any], flags: Flags) -> Step:
+    """The provenance of a flag's value: the flag as written, at its place in the launch."""
+    key = name.lstrip("-").replace("-", "_")
+    shown = " ".join([f"--{key}", *[str(word.text) for word in words if word.text is not None]])
+    first = (flags.given.get(f"${key}") or list(words) or [None])[0]
+    return Step("flag", shown, location=getattr(first, "location", None))
+
+
+def find(flags: Flags, names: Sequence[str]) -> tuple[str, list[Any]] | None:
+    """The words given to a flag under any of its names; abbreviations are not resolved."""
+    for name in names:
+        key = name.lstrip("-").replace("-", "_")
+        if key in flags.given:
+            return key, flags.given[key]
+    return None
+
+
+def converted(words: Sequence[Any], kind: str, step: Step) -> Abstract:
+    """Words as a value of a type: int, float, bool, str, or "guess" where the type is a function that is not known."""
+    if len(words) > 1:
+        return ListValue(tuple(converted([word], kind, step) for word in words))
+    if not words:
+        return Const(True, (step,))
+    text = words[0].text
+    if text is None:
+        return Unknown(words[0].why or "given by a variable that is not known", (step,))
+    try:
+        if kind == "int":
+            return Const(int(text), (step,))
+        if kind == "float":
+            return Const(float(text), (step,))
+    except ValueError:
+        return Unknown(f"{text} is not a number", (step,))
+    if kind in ("bool", "guess") and text.lower() in TRUE_WORDS | FALSE_WORDS and not (kind == "guess" and text in "01"):
+        return Const(text.lower() in TRUE_WORDS, (step,))
+    if kind == "guess" and _is_number(text):
+        number = float(text)
+        return Const(int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number, (step,))
+    return Const(text, (step,))
+
+
+def override(flags: Flags, names: Sequence[str], default: Abstract, kind: str) -> Abstract:
+    """The value of a field or flag: from the command line when given there, else its default."""
+    found = find(flags, names)
+    if found is not None:
+        key, words = found
+        return converted(words, kind, flag_step(key, words, flags))
+    if flags.open:
+        return Unknown(f"--{names[0].lstrip('-')} may be given: {flags.why}", default.origins)
+    return default
+
+
+KINDS: Mapping[str, str] = {"builtins.int": "int", "builtins.float": "float", "builtins.bool": "bool", "builtins.str": "str"}

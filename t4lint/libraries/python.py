@@ -1,0 +1,680 @@
+"""Builtins and the standard library, as far as training programs use them to decide their settings."""
+
+from __future__ import annotations
+
+import os.path
+from typing import Any
+
+from t4lint.interpret.expressions import Elements, compare, element_of, hashable, iterate, varying
+from t4lint.interpret.operators import origins_of, unknown_from
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Partial,
+    Step,
+    Symbol,
+    Tensor,
+    Unknown,
+)
+from t4lint.libraries.api import Arguments, Call, attribute, calls, methods
+from t4lint.trace import EnvironmentVariable
+
+# --- conversions -------------------------------------------------------------------------------------------------
+
+CONVERSIONS = {"int": int, "float": float, "str": str, "bool": bool, "abs": abs, "round": round, "tuple": tuple}
+
+
+@calls("builtins.int", "builtins.float", "builtins.str", "builtins.abs", "builtins.round")
+def convert(call: Call) -> Abstract:
+    function = CONVERSIONS[call.name.rpartition(".")[2]]
+
+    def apply(value: Abstract) -> Abstract:
+        if isinstance(value, Const):
+            try:
+                rest = [v.value for v in call.arguments.positional[1:] if isinstance(v, Const)]
+                return Const(function(value.value, *rest), value.origins, value.varies)  # type: ignore[operator]
+            except Exception:
+                return unknown_from(call.name, value)
+        if isinstance(value, Tensor):
+            return Unknown("a number from a tensor", varies=True)
+        return unknown_from(call.name, value)
+
+    if not call.arguments.positional:
+        return Const(function())  # type: ignore[operator]
+    result: Abstract = call.machine.mapped(call.arguments.positional[0], apply)
+    return result
+
+
+@calls("builtins.bool")
+def convert_bool(call: Call) -> Abstract:
+    value = call.argument("x", 0)
+    decided = call.machine.truth(value)
+    return Const(decided, value.origins) if decided is not None else value
+
+
+@calls("builtins.len")
+def length(call: Call) -> Abstract:
+    value = call.argument("obj", 0)
+    if isinstance(value, Const) and isinstance(value.value, (str, tuple, range)):
+        return Const(len(value.value), value.origins)
+    if isinstance(value, ListValue) and value.complete:
+        return Const(len(value.items))
+    if isinstance(value, DictValue) and value.complete:
+        return Const(len(value.items))
+    return Unknown("a length", uid=f"len {id(value)}")
+
+
+@calls("builtins.range")
+def range_(call: Call) -> Abstract:
+    numbers = [call.machine.resolve(value) for value in call.arguments.positional]
+    if all(isinstance(number, Const) and isinstance(number.value, int) for number in numbers) and numbers:
+        try:
+            return Const(range(*(number.value for number in numbers)), origins_of(*numbers))
+        except (TypeError, ValueError):
+            return Unknown("a range")
+    return Object("range", "builtins.range")
+
+
+@methods("range", "iter")
+def range_elements(call: Call) -> Abstract:
+    return with_elements(counted(varying("a number of a range"), None))
+
+
+def counted(any_number: Abstract, count: int | None) -> Elements:
+    return Elements(None, any_number, stream=True, count=count, number=lambda n: Const(n, varies=True), any_number=any_number)
+
+
+class _Iterable(Unknown):
+    """Carries the elements of a library iterable to the loop that asked for them."""
+
+    __slots__ = ("elements",)
+
+
+def with_elements(elements: Elements) -> Abstract:
+    result = _Iterable("elements")
+    result.elements = elements
+    return result
+
+
+@calls("builtins.enumerate")
+def enumerate_(call: Call) -> Abstract:
+    start = call.argument("start", 1, Const(0))
+    first = start.value if isinstance(start, Const) and isinstance(start.value, int) else 0
+    return Object("enumeration", "builtins.enumerate", {"iterable": call.argument("iterable", 0), "start": Const(first)})
+
+
+@methods("enumeration", "iter")
+def enumeration(call: Call) -> Abstract:
+    inner = iterate(call.machine, call.receiver.attributes["iterable"])
+    first = call.receiver.attributes["start"].value
+    if inner.known is not None and not inner.stream:
+        pairs = [ListValue((Const(first + n), value), "tuple") for n, value in enumerate(inner.known)]
+        return with_elements(Elements(pairs, ListValue((varying("an index"), inner.any_element), "tuple"), count=len(pairs)))
+    return with_elements(
+        Elements(
+            None,
+            ListValue((varying("an index"), inner.any_element), "tuple"),
+            stream=True,
+            count=inner.count,
+            number=lambda n: ListValue((Const(first + n, varies=True), inner.at(n)), "tuple"),
+            any_number=ListValue((varying("an index"), inner.later()), "tuple"),
+        )
+    )
+
+
+@calls("builtins.zip", "itertools.zip_longest")
+def zip_(call: Call) -> Abstract:
+    return Object("zip", "builtins.zip", {"parts": ListValue(call.arguments.positional)})
+
+
+@methods("zip", "iter")
+def zipped(call: Call) -> Abstract:
+    parts = [iterate(call.machine, part) for part in call.receiver.attributes["parts"].items]
+    if parts and all(part.known is not None and not part.stream for part in parts):
+        rows = [ListValue(row, "tuple") for row in zip(*[part.known or [] for part in parts])]
+        return with_elements(Elements(rows, Unknown("a row", varies=True), count=len(rows)))
+    row = ListValue(tuple(part.any_element for part in parts), "tuple")
+    return with_elements(
+        Elements(None, row, stream=True, number=lambda n: ListValue(tuple(part.at(n) for part in parts), "tuple"))
+    )
+
+
+@calls("tqdm.*", "tqdm", "rich.progress.track", "fastprogress.progress_bar", "builtins.iter", "builtins.reversed", "itertools.cycle", "builtins.sorted")
+def transparent(call: Call) -> Abstract:
+    """Progress bars and iterators: the loop runs over what they were given."""
+    value = call.arguments.get("iterable", 0)
+    if call.name == "tqdm.trange" or call.name.endswith(".trange"):
+        return range_(call)
+    if value is None:
+        return Object("progress bar", call.name)
+    return value  # type: ignore[no-any-return]
+
+
+@methods("progress bar", "*")
+def progress(call: Call) -> Abstract:
+    return NONE
+
+
+@calls("builtins.next")
+def next_(call: Call) -> Abstract:
+    return iterate(call.machine, call.argument("iterator", 0)).any_element
+
+
+@calls("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
+def sequence(call: Call) -> Abstract:
+    kind = call.name.rpartition(".")[2].replace("frozen", "")
+    if not call.arguments.positional:
+        return ListValue((), kind)
+    elements = iterate(call.machine, call.arguments.positional[0])
+    if elements.known is not None and not elements.stream:
+        return ListValue(tuple(elements.known), kind)
+    return ListValue((elements.any_element,), kind, complete=False)
+
+
+@calls("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "easydict.EasyDict")
+def dict_(call: Call) -> Abstract:
+    result = DictValue(dict(call.arguments.keywords), not call.arguments.open)
+    first = call.arguments.get("", 0)
+    if first is not None and call.name != "collections.defaultdict":
+        value = call.machine.resolve(first)
+        if isinstance(value, DictValue):
+            result.items = {**value.items, **result.items}
+            result.state["complete"] = result.complete and value.complete
+        elif isinstance(value, Object) and value.kind == "namespace":
+            result.items = {**{k: v for k, v in value.attributes.items() if isinstance(v, Abstract)}, **result.items}
+        else:
+            result.state["complete"] = False
+    return result
+
+
+@calls("builtins.min", "builtins.max", "builtins.sum", "builtins.pow", "builtins.divmod")
+def extreme(call: Call) -> Abstract:
+    values = [call.machine.resolve(value) for value in call.arguments.positional]
+    if len(values) == 1 and isinstance(values[0], ListValue) and values[0].complete:
+        values = [call.machine.resolve(value) for value in values[0].items]
+    function: Any = {"min": min, "max": max, "sum": lambda *v: sum(v), "pow": lambda a, b: a**b, "divmod": divmod}[
+        call.name.rpartition(".")[2]
+    ]
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    if tensors:
+        return tensors[0]
+    small = all(isinstance(value, Const) and isinstance(value.value, (int, float)) and abs(value.value) < 10**6 for value in values)
+    if values and (small or call.name in ("builtins.min", "builtins.max")) and all(isinstance(v, Const) for v in values):
+        try:
+            return Const(function(*(value.value for value in values)), origins_of(*values))  # type: ignore[attr-defined]
+        except Exception:
+            return unknown_from(call.name, *values)
+    if any(isinstance(value, Choice) for value in values) and len(values) == 2:
+        m = call.machine
+
+        def pick(a: Abstract, b: Abstract) -> Abstract:
+            if isinstance(a, Const) and isinstance(b, Const):
+                return Const(function(a.value, b.value), origins_of(a, b))
+            return unknown_from(call.name, a, b)
+
+        result: Abstract = m.mapped(values[0], lambda a: m.mapped(values[1], lambda b: pick(a, b)))
+        return result
+    return unknown_from(call.name, *values)
+
+
+@calls("builtins.any", "builtins.all")
+def any_all(call: Call) -> Abstract:
+    value = call.argument("iterable", 0)
+    if isinstance(value, ListValue):
+        verdicts = [call.machine.truth(item) for item in value.items]
+        wanted = call.name == "builtins.any"
+        if wanted in verdicts:
+            return Const(wanted)
+        if value.complete and None not in verdicts:
+            return Const(not wanted)
+    return unknown_from(call.name, value)
+
+
+@calls("builtins.isinstance", "builtins.issubclass")
+def is_instance(call: Call) -> Abstract:
+    value = call.argument("object", 0)
+    types = call.argument("types", 1)
+    options = types.items if isinstance(types, ListValue) else (types,)
+    verdicts = [_is_a(value, option) for option in options]
+    if True in verdicts:
+        return Const(True)
+    return Const(False) if None not in verdicts else unknown_from("isinstance", value, *options)
+
+
+PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool, "bytes": bytes}
+
+
+def _is_a(value: Abstract, option: Abstract) -> bool | None:
+    if isinstance(option, Class):
+        if isinstance(value, Instance):
+            return option in tuple(value.cls.lineage())
+        return False if isinstance(value, (Const, ListValue, DictValue, Tensor)) else None
+    name = option.name if isinstance(option, Symbol) else ""
+    short = name.removeprefix("builtins.")
+    if isinstance(value, Const) and name:
+        return isinstance(value.value, PYTHON_TYPES[short]) if short in PYTHON_TYPES else False if name != "builtins.object" else True
+    if isinstance(value, ListValue) and short in ("list", "tuple", "set", "dict", "str", "int", "float"):
+        return value.kind == short
+    if isinstance(value, DictValue) and short in ("list", "tuple", "set", "dict", "str", "int", "float"):
+        return short == "dict"
+    if isinstance(value, Object) and name:
+        return True if value.name == name else None
+    return None
+
+
+@calls("builtins.hasattr")
+def has_attribute(call: Call) -> Abstract:
+    value, name = call.argument("object", 0), call.argument("name", 1)
+    if isinstance(name, Const) and isinstance(value, (Instance, Object)):
+        if name.value in value.attributes:
+            return Const(True)
+        if isinstance(value, Instance):
+            if value.cls.find(name.value) is not None:
+                return Const(True)
+            if not value.cls.library_bases():
+                return Const(False)
+    return unknown_from("hasattr", value, name)
+
+
+@calls("builtins.getattr")
+def get_attribute(call: Call) -> Abstract:
+    value, name = call.argument("object", 0), call.argument("name", 1)
+    if isinstance(name, Const) and isinstance(name.value, str):
+        if call.given("default", 2) and isinstance(value, Object) and value.kind == "namespace":
+            if name.value not in value.attributes and not value.attributes.get("$open"):
+                return call.argument("default", 2)
+        if call.given("default", 2) and isinstance(value, Instance) and not value.cls.library_bases():
+            if name.value not in value.attributes and value.cls.find(name.value) is None:
+                return call.argument("default", 2)
+        result: Abstract = call.machine.attribute(value, name.value)
+        return result
+    return unknown_from("getattr", value, name)
+
+
+@calls("builtins.setattr")
+def set_attribute_(call: Call) -> Abstract:
+    from t4lint.interpret.statements import set_attribute
+
+    name = call.argument("name", 1)
+    if isinstance(name, Const) and isinstance(name.value, str):
+        set_attribute(call.machine, call.argument("object", 0), name.value, call.argument("value", 2))
+    return NONE
+
+
+@calls("builtins.vars", "copy.copy", "copy.deepcopy", "typing.cast")
+def same_thing(call: Call) -> Abstract:
+    value = call.argument("object", 1 if call.name == "typing.cast" else 0)
+    if call.name == "builtins.vars" and isinstance(value, (Object, Instance)):
+        return DictValue({k: v for k, v in value.attributes.items() if isinstance(v, Abstract)}, complete=False)
+    if isinstance(value, DictValue):
+        return DictValue(dict(value.items), value.complete)
+    if isinstance(value, ListValue):
+        return ListValue(value.items, value.kind, value.complete)
+    return value
+
+
+@calls("builtins.super")
+def super_(call: Call) -> Abstract:
+    frame = call.machine.frames[-1]
+    receiver = frame.receiver
+    owner = frame.function.owner if frame.function is not None else None
+    if receiver is None or owner is None:
+        return Unknown("super() outside a method")
+    return Object("super", "builtins.super", {"$receiver": receiver, "$owner": owner})
+
+
+@methods("super", "*")
+def super_method(call: Call) -> Abstract:
+    receiver, owner = call.receiver.attributes["$receiver"], call.receiver.attributes["$owner"]
+    name = call.name.rpartition(".")[2]
+    lineage = list(receiver.cls.lineage()) if isinstance(receiver, Instance) else list(owner.lineage())
+    after = lineage[lineage.index(owner) + 1 :] if owner in lineage else []
+    for base in after:
+        if isinstance(base, Class) and name in base.members:
+            found = base.members[name]
+            return call.machine.call(Bound(receiver, found) if isinstance(found, Function) else found, call.arguments)  # type: ignore[no-any-return]
+    from t4lint.libraries import registry
+
+    if isinstance(receiver, Instance) and name != "__init__":
+        result = registry.call_instance_method(call.machine, receiver, name, call.arguments)
+        if result is not None:
+            return result
+    if isinstance(receiver, Object) and name not in ("__init__", "__post_init__"):
+        return registry.call_method(call.machine, receiver, name, call.arguments)
+    return NONE
+
+
+@methods("super", "getattr")
+def super_attribute(call: Call) -> Abstract:
+    return Bound(call.receiver, call.arguments.positional[0].value)  # type: ignore[attr-defined]
+
+
+@calls("builtins.print", "builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort")
+def print_or_exit(call: Call) -> Abstract:
+    from t4lint.interpret.expressions import NEVER
+
+    return NONE if call.name == "builtins.print" else NEVER
+
+
+@calls("builtins.type")
+def type_(call: Call) -> Abstract:
+    value = call.argument("object", 0)
+    if isinstance(value, Instance):
+        return value.cls
+    if isinstance(value, Object):
+        return Symbol(value.name)
+    return unknown_from("type", value)
+
+
+@calls("builtins.map", "builtins.filter")
+def map_(call: Call) -> Abstract:
+    function, iterable = call.argument("function", 0), call.argument("iterable", 1)
+    elements = iterate(call.machine, iterable)
+    if call.name == "builtins.map" and elements.known is not None and len(elements.known) <= 32:
+        return ListValue(tuple(call.machine.call(function, Arguments((value,))) for value in elements.known))
+    return ListValue((elements.any_element,), complete=False)
+
+
+# --- strings, lists, dicts ---------------------------------------------------------------------------------------
+
+PURE_STRING = {
+    "lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace", "removeprefix", "removesuffix",
+    "title", "capitalize", "isdigit", "count", "find", "rfind", "index", "split", "rsplit", "partition", "rpartition", "join",
+    "format", "zfill", "encode",
+}  # fmt: skip
+
+
+@methods("constant", "*")
+def string_method(call: Call) -> Abstract:
+    name = call.name.rpartition(".")[2]
+    receiver: Const = call.receiver
+    values = [call.machine.resolve(value) for value in call.arguments.positional]
+    if name == "get" and not isinstance(receiver.value, str):
+        return unknown_from(name, receiver, *values)
+    if name in PURE_STRING and isinstance(receiver.value, str) and not call.arguments.keywords:
+        from t4lint.interpret.expressions import comparable
+
+        plain = [comparable(value) for value in values]
+        if all(part is not None for part in plain) and len(receiver.value) < 10_000:
+            try:
+                result = getattr(receiver.value, name)(*[part[0] for part in plain if part is not None])
+            except Exception:
+                return unknown_from(name, receiver, *values)
+            if isinstance(result, (list, tuple)):
+                items = tuple(Const(item, receiver.origins) for item in result)
+                return ListValue(items, "list" if isinstance(result, list) else "tuple")
+            return Const(result, origins_of(receiver, *values))
+    return unknown_from(name, receiver, *values)
+
+
+@methods("list", "append", "add", "extend", "insert", "remove", "pop", "sort", "reverse", "clear", "index", "copy", "update")
+def list_method(call: Call) -> Abstract:
+    name = call.name.rpartition(".")[2]
+    receiver: ListValue = call.receiver
+    m = call.machine
+    first = call.arguments.get("", 0)
+    if name in ("append", "add") and first is not None:
+        if m.loops and len(receiver.items) >= 8:
+            m.write(receiver.state, "complete", False)
+        else:
+            m.write(receiver.state, "items", (*receiver.items, first))
+        return NONE
+    if name in ("extend", "update") and first is not None:
+        elements = iterate(m, first)
+        if elements.known is not None and not elements.stream:
+            m.write(receiver.state, "items", (*receiver.items, *elements.known))
+        else:
+            m.write(receiver.state, "complete", False)
+        return NONE
+    if name == "copy":
+        return ListValue(receiver.items, receiver.kind, receiver.complete)
+    if name == "clear":
+        m.write(receiver.state, "items", ())
+        return NONE
+    m.write(receiver.state, "complete", False)
+    return element_of(m, receiver)
+
+
+@methods("dict", "get", "setdefault", "pop")
+def dict_get(call: Call) -> Abstract:
+    receiver: DictValue = call.receiver
+    key = call.argument("key", 0)
+    if isinstance(key, Const) and hashable(key.value):
+        if key.value in receiver.items:
+            return receiver.items[key.value]
+        if receiver.complete:
+            default = call.argument("default", 1)
+            if call.name.endswith("setdefault"):
+                call.machine.write(receiver.items, key.value, default)
+            return default
+    return unknown_from("get", receiver, key)
+
+
+@methods("dict", "update")
+def dict_update(call: Call) -> Abstract:
+    receiver: DictValue = call.receiver
+    m = call.machine
+    for key, value in call.arguments.keywords.items():
+        m.write(receiver.items, key, value)
+    first = call.arguments.get("", 0)
+    if first is not None:
+        other = m.resolve(first)
+        if isinstance(other, DictValue):
+            for key, value in other.items.items():
+                m.write(receiver.items, key, value)
+            if not other.complete:
+                m.write(receiver.state, "complete", False)
+        else:
+            m.write(receiver.state, "complete", False)
+    return NONE
+
+
+@methods("dict", "items", "keys", "values", "copy")
+def dict_views(call: Call) -> Abstract:
+    receiver: DictValue = call.receiver
+    name = call.name.rpartition(".")[2]
+    if name == "copy":
+        return DictValue(dict(receiver.items), receiver.complete)
+    if name == "items":
+        rows: tuple[Abstract, ...] = tuple(ListValue((Const(k), v), "tuple") for k, v in receiver.items.items())
+    elif name == "keys":
+        rows = tuple(Const(key) for key in receiver.items)
+    else:
+        rows = tuple(receiver.items.values())
+    return ListValue(rows, "list", receiver.complete)
+
+
+# --- functools, contextlib, dataclasses --------------------------------------------------------------------------
+
+
+@calls("functools.partial")
+def partial(call: Call) -> Abstract:
+    if not call.arguments.positional:
+        return Unknown("partial of nothing")
+    return Partial(call.arguments.positional[0], call.arguments.positional[1:], dict(call.arguments.keywords))
+
+
+@calls("contextlib.nullcontext", "contextlib.suppress", "contextlib.ExitStack", "contextlib.redirect_stdout")
+def null_context(call: Call) -> Abstract:
+    return Object("null context", call.name, {"value": call.arguments.get("enter_result", 0) or NONE})
+
+
+@methods("null context", "enter")
+def null_context_value(call: Call) -> Abstract:
+    value: Abstract = call.receiver.attributes["value"]
+    return value
+
+
+@methods("null context", "__call__")
+def null_context_call(call: Call) -> Abstract:
+    return call.receiver  # type: ignore[no-any-return]
+
+
+@calls("dataclasses.dataclass")
+def dataclass_(call: Call) -> Abstract:
+    return Object("dataclass decorator", "dataclasses.dataclass")
+
+
+@calls("dataclasses.field", "pydantic.Field", "simple_parsing.field")
+def field_(call: Call) -> Abstract:
+    return Object("dataclass field", "dataclasses.field", dict(call.arguments.keywords))
+
+
+def dataclass_field(m: Any, value: Object) -> Abstract | None:
+    """The default that `field(default=..., default_factory=...)` gives; None for a required field."""
+    if "default" in value.attributes:
+        return m.resolve(value.attributes["default"])  # type: ignore[no-any-return]
+    if "default_factory" in value.attributes:
+        return m.call(value.attributes["default_factory"], Arguments())  # type: ignore[no-any-return]
+    return None
+
+
+@calls("dataclasses.asdict", "dataclasses.replace")
+def as_dict(call: Call) -> Abstract:
+    value = call.argument("obj", 0)
+    if isinstance(value, (Instance, Object)) and call.name == "dataclasses.asdict":
+        return DictValue({k: v for k, v in value.attributes.items() if isinstance(v, Abstract)})
+    return unknown_from(call.name, value)
+
+
+# --- os, sys, paths ----------------------------------------------------------------------------------------------
+
+
+def environment_value(m: Any, name: str) -> Abstract | None:
+    """An environment variable as the launch or the program set it; None when nothing did."""
+    value = m.environment.get(name)
+    return m.resolve(value) if value is not None else None
+
+
+@calls("os.environ.get", "os.getenv")
+def environment_get(call: Call) -> Abstract:
+    name = call.argument("key", 0)
+    if not isinstance(name, Const):
+        return unknown_from("environ", name)
+    value = environment_value(call.machine, str(name.value))
+    if value is not None:
+        return value
+    if str(name.value) in LAUNCHED and call.machine.launch is not None:
+        return Unknown(f"the launcher sets {name.value}", uid=f"environment {name.value}")
+    if call.name == "os.environ.get" and not call.given("default", 1) and not str(name.value) in LAUNCHED:
+        # `os.environ[...]` comes here too: it must be set, to something that is not known
+        if call.node is None and len(call.arguments.positional) == 1 and not call.arguments.keywords:
+            return Choice(f"environment {name.value} is set", Unknown(f"the environment variable {name.value}", uid=f"environment {name.value}"), NONE)
+    return call.argument("default", 1)
+
+
+# What torchrun, accelerate and deepspeed give every process.
+LAUNCHED = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK"})
+
+
+def set_environment(m: Any, name: str, value: Abstract) -> None:
+    m.write(m.environment, name, value)
+    m.emit(EnvironmentVariable, name, name=name, value=value, set_in="program")
+
+
+@calls("os.environ.setdefault", "os.putenv")
+def environment_set(call: Call) -> Abstract:
+    name = call.argument("key", 0)
+    if isinstance(name, Const):
+        current = environment_value(call.machine, str(name.value))
+        if current is not None and call.name.endswith("setdefault"):
+            return current
+        set_environment(call.machine, str(name.value), call.argument("value", 1))
+    return call.argument("value", 1)
+
+
+@calls("os.environ.update")
+def environment_update(call: Call) -> Abstract:
+    value = call.argument("other", 0)
+    if isinstance(value, DictValue):
+        for key, item in value.items.items():
+            set_environment(call.machine, str(key), item)
+    return NONE
+
+
+@calls("os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath")
+def join(call: Call) -> Abstract:
+    values = [call.machine.resolve(value) for value in call.arguments.positional]
+    if values and all(isinstance(value, Const) and isinstance(value.value, str) for value in values):
+        return Const(os.path.join(*(value.value for value in values)), origins_of(*values))  # type: ignore[attr-defined]
+    return unknown_from(call.name, *values)
+
+
+@calls("os.path.exists", "os.path.isdir", "os.path.isfile", "os.listdir", "os.makedirs", "os.cpu_count", "multiprocessing.cpu_count", "os.path.*")
+def file_system(call: Call) -> Abstract:
+    values = [call.machine.resolve(value) for value in call.arguments.positional]
+    if call.name in ("os.path.basename", "os.path.dirname", "os.path.abspath") and values and isinstance(values[0], Const):
+        return Const(str(values[0].value), values[0].origins)
+    if call.name.endswith("cpu_count"):
+        count = getattr(call.machine.target, "vcpus", None)
+        if count is not None:
+            return Const(count, (call.machine.here("target", f"{count} vCPUs on {call.machine.target.name}"),))
+    return unknown_from(call.name, *values)
+
+
+@attribute("sys.argv")
+def argv(m: Any) -> Abstract:
+    return ListValue((Const("script"),), complete=False)
+
+
+@attribute("sys.version_info")
+def version_info(m: Any) -> Abstract:
+    return ListValue((Const(3), Const(11), Const(0)), "tuple")
+
+
+@attribute("sys.platform", "os.name")
+def platform(m: Any) -> Abstract:
+    return Const("linux")
+
+
+@calls("platform.system")
+def system(call: Call) -> Abstract:
+    return Const("Linux")
+
+
+@calls("math.*")
+def mathematics(call: Call) -> Abstract:
+    import math
+
+    function = getattr(math, call.name.rpartition(".")[2], None)
+    values = [call.machine.resolve(value) for value in call.arguments.positional]
+    numbers = [value.value for value in values if isinstance(value, Const)]
+    if function is not None and len(numbers) == len(values) and all(isinstance(n, (int, float)) and abs(n) < 10**9 for n in numbers):
+        if call.name in ("math.factorial", "math.comb", "math.perm"):
+            return unknown_from(call.name, *values)
+        try:
+            return Const(function(*numbers), origins_of(*values))
+        except Exception:
+            return unknown_from(call.name, *values)
+    return unknown_from(call.name, *values)
+
+
+@calls("packaging.version.parse", "packaging.version.Version", "distutils.version.LooseVersion", "pkg_resources.parse_version")
+def parse_version(call: Call) -> Abstract:
+    value = call.argument("version", 0)
+    if isinstance(value, Const) and isinstance(value.value, str):
+        from t4lint.trace import release
+
+        return Const(release(value.value), value.origins)
+    return unknown_from("version", value)
+
+
+@calls("importlib.util.find_spec", "importlib.import_module")
+def find_spec(call: Call) -> Abstract:
+    return unknown_from(call.name, call.argument("name", 0))
+
+
+def step_of(value: Abstract) -> Step | None:
+    return value.origins[0] if value.origins else None
+
+
+__all__ = ["compare", "environment_value", "set_environment"]

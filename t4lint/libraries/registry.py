@@ -1,0 +1,322 @@
+"""Finds the model of a library function, method or attribute. Models are loaded when their library is first touched."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from functools import cache
+from typing import Any
+
+from t4lint.interpret.operators import tensor_of, unknown_from
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Bound,
+    Class,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Symbol,
+    Tensor,
+    Unknown,
+)
+from t4lint.libraries.api import ALIASES, ATTRIBUTES, CALLS, METHODS, Arguments, Call
+from t4lint.trace import release
+
+# library → module of this package that models it
+MODELS = {
+    "torch": ("torch", "torch_autocast", "torch_data", "torch_distributed", "torch_cuda"),
+    "torchvision": ("torch", "vision"),
+    "timm": ("torch", "vision"),
+    "transformers": ("torch", "transformers"),
+    "trl": ("torch", "transformers", "trl"),
+    "accelerate": ("torch", "accelerate"),
+    "peft": ("torch", "peft"),
+    "bitsandbytes": ("torch", "bitsandbytes"),
+    "unsloth": ("torch", "transformers", "unsloth"),
+}
+PYTHON = ("python", "arguments")
+
+# Libraries that t4lint knows by name even where a project carries them itself.
+KNOWN = frozenset(MODELS) | {"lightning", "pytorch_lightning", "deepspeed", "diffusers", "ultralytics", "xformers", "triton"}
+
+# The newest releases that the models were read against (knowledge base, 2026-11-30).
+NEWEST = {
+    "torch": "2.15.0",
+    "transformers": "5.24.0",
+    "trl": "1.16.0",
+    "accelerate": "1.15.0",
+    "peft": "0.21.2",
+    "bitsandbytes": "0.50.2",
+    "lightning": "2.6.6",
+}
+
+# NVIDIA archived apex's amp; programs that try it guard the import, and current wheels do not exist.
+ABSENT = frozenset({"apex"})
+
+
+def newest_version(library: str) -> str:
+    return NEWEST.get(library, "0")
+
+
+def is_library(top: str) -> bool:
+    return top in KNOWN or top in sys.stdlib_module_names
+
+
+def is_absent(top: str) -> bool:
+    return top in ABSENT
+
+
+@cache
+def load(top: str) -> None:
+    """Import the models of a library."""
+    names = PYTHON if top == "builtins" or top in sys.stdlib_module_names else MODELS.get(top, ())
+    for name in names:
+        importlib.import_module(f"t4lint.libraries.{name}")
+
+
+def canonical(name: str) -> str:
+    """One name for what a library offers under several."""
+    load(name.partition(".")[0])
+    prefix = name
+    while prefix:
+        if prefix in ALIASES:
+            return canonical(ALIASES[prefix] + name[len(prefix) :])
+        prefix = prefix.rpartition(".")[0]
+    return name
+
+
+def builtin(name: str) -> Abstract | None:
+    return Symbol(f"builtins.{name}") if hasattr(builtins, name) else None
+
+
+# --- symbols -----------------------------------------------------------------------------------------------------
+
+
+def symbol_attribute(m: Any, owner: str, name: str) -> Abstract:
+    full = canonical(f"{owner}.{name}")
+    if full in m.globals:
+        value: Abstract = m.resolve(m.globals[full])
+        return value
+    reader = ATTRIBUTES.get(full)
+    return reader(m) if reader is not None else Symbol(full)
+
+
+def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
+    name = canonical(name)
+    call = Call(m, name, arguments, None)
+    handler = CALLS.get(name)
+    if handler is not None:
+        return handler(call)
+    prefix = name.rpartition(".")[0]
+    while prefix:
+        handler = CALLS.get(f"{prefix}.*")
+        if handler is not None:
+            return handler(call)
+        prefix = prefix.rpartition(".")[0]
+    return library_default(call)
+
+
+def library_default(call: Call) -> Abstract:
+    """A library function without a model: a tensor where one goes in, else unknown."""
+    for value in call.arguments.values():
+        if isinstance(value, Tensor):
+            return tensor_of(*[v for v in call.arguments.values() if isinstance(v, Tensor)])
+    top = call.name.partition(".")[0]
+    if top not in HARMLESS and top not in sys.stdlib_module_names and top != "builtins":
+        from t4lint.libraries.torch import hand_over
+
+        hand_over(call.machine, f"what {call.name} does is not known", call.arguments)
+    varies = any(isinstance(v, (Unknown, Const)) and v.varies for v in call.arguments.values())
+    uid = "" if call.machine.loops else unknown_from(f"call {call.name}", *call.arguments.values()).uid
+    reason = f"what {call.name} returns is not known"
+    return Unknown(reason, varies=varies, uid=uid, autocast=call.machine.autocast_dtype())
+
+
+# Libraries that take models, loaders or optimizers without training with them.
+HARMLESS = frozenset({
+    "torch", "numpy", "pandas", "tqdm", "wandb", "matplotlib", "tensorboard", "tensorboardX", "torchinfo", "torchsummary",
+    "loguru", "rich", "sklearn", "scipy", "PIL", "cv2", "yaml", "json", "evaluate", "datasets", "torchmetrics", "einops",
+    "thop", "fvcore", "mlflow", "comet_ml", "safetensors", "huggingface_hub", "tokenizers", "transformers", "peft", "timm",
+    "torchvision", "torchaudio", "torch_ema", "bitsandbytes",
+})  # fmt: skip
+
+
+# --- objects -----------------------------------------------------------------------------------------------------
+
+
+def has_method(receiver: Object, name: str) -> bool:
+    return (receiver.kind, name) in METHODS
+
+
+def call_method(m: Any, receiver: Object, name: str, arguments: Arguments) -> Abstract:
+    handler = METHODS.get((receiver.kind, name)) or METHODS.get((receiver.kind, "*"))
+    call = Call(m, f"{receiver.name}.{name}", arguments, None, receiver)
+    return handler(call) if handler is not None else library_default(call)
+
+
+def object_attribute(m: Any, receiver: Object, name: str) -> Abstract:
+    handler = METHODS.get((receiver.kind, "getattr"))
+    if handler is not None and not has_method(receiver, name):
+        return handler(Call(m, receiver.name, Arguments((Const(name),)), None, receiver))
+    return Bound(receiver, name)
+
+
+def subscript(m: Any, receiver: Abstract, index: Abstract) -> Abstract:
+    if isinstance(receiver, Object):
+        handler = METHODS.get((receiver.kind, "getitem"))
+        if handler is not None:
+            return handler(Call(m, receiver.name, Arguments((index,)), None, receiver))
+        return Unknown(f"an item of {receiver.name}")
+    if isinstance(receiver, Instance):
+        found = receiver.cls.find("__getitem__")
+        if isinstance(found, Function):
+            return m.call(Bound(receiver, found), Arguments((index,)))
+    if isinstance(receiver, Symbol) and receiver.name == "os.environ":
+        return m.method(Symbol("os.environ"), "get", Arguments((index,)))
+    if isinstance(receiver, Symbol) and receiver.name.partition(".")[0] in ("typing", "builtins", "collections"):
+        return receiver
+    return unknown_from("item", receiver, index)
+
+
+def iterated(m: Any, receiver: Abstract) -> Any:
+    """The elements of a library object or of an instance that defines `__iter__`; None when nothing is known."""
+    from t4lint.interpret.expressions import Elements, element_of, iterate
+
+    if isinstance(receiver, Object):
+        handler = METHODS.get((receiver.kind, "iter"))
+        if handler is None:
+            return None
+        result = handler(Call(m, receiver.name, Arguments(), None, receiver))
+        elements = getattr(result, "elements", None)
+        return elements if elements is not None else Elements(None, result, stream=True)
+    if isinstance(receiver, Instance):
+        found = receiver.cls.find("__iter__")
+        if isinstance(found, Function):
+            result = m.call(Bound(receiver, found), Arguments())
+            if result is receiver:
+                return Elements(None, Unknown("an element", varies=True), stream=True)
+            elements = iterate(m, result)
+            return Elements(None, element_of(m, result) if elements.known else elements.any_element, stream=True)
+    return None
+
+
+def assigned(m: Any, receiver: Abstract, name: str, value: Abstract) -> None:
+    """An attribute of a library object or module was set."""
+    if isinstance(receiver, Object):
+        handler = METHODS.get((receiver.kind, "setattr"))
+        if handler is not None:
+            handler(Call(m, receiver.name, Arguments((Const(name), value)), None, receiver))
+    elif isinstance(receiver, Symbol):
+        handler = CALLS.get(f"{canonical(receiver.name + '.' + name)}=")
+        if handler is not None:
+            handler(Call(m, f"{receiver.name}.{name}", Arguments((value,)), None))
+
+
+def entered(m: Any, region: Abstract) -> Abstract:
+    """A library object is entered as a context manager; the value that `as` binds."""
+    if isinstance(region, Object):
+        handler = METHODS.get((region.kind, "enter"))
+        if handler is not None:
+            return handler(Call(m, region.name, Arguments(), None, region))
+    return region
+
+
+def decorator_region(m: Any, decorator: Abstract) -> Abstract | None:
+    """The region that a decorated function runs in, for decorators such as `@torch.no_grad()`."""
+    decorator = m.resolve(decorator)
+    if isinstance(decorator, Symbol) and decorator.name in ("torch.no_grad", "torch.inference_mode", "torch.enable_grad"):
+        return call_symbol(m, decorator.name, Arguments())
+    if isinstance(decorator, Object) and decorator.kind in ("autocast", "grad mode"):
+        return decorator
+    return None
+
+
+# --- instances of project classes that derive from library classes ------------------------------------------------
+
+
+def instantiate_subclass(m: Any, cls: Class, arguments: Arguments) -> Abstract | None:
+    """Build an object of a project class whose library base decides what it is, e.g. a subclass of TrainingArguments."""
+    for base in cls.library_bases():
+        load(base.partition(".")[0])
+        handler = CALLS.get(f"{canonical(base)}(subclass)")
+        if handler is not None:
+            call = Call(m, canonical(base), arguments, None, cls)
+            return handler(call)
+    return None
+
+
+def instance_kind(instance: Instance) -> str | None:
+    """The kind of library object that an instance of a project class stands for."""
+    from t4lint.interpret.calls import is_network
+
+    return "module" if is_network(instance.cls) else None
+
+
+def instance_attribute(m: Any, instance: Instance, name: str) -> Abstract | None:
+    kind = instance_kind(instance)
+    if kind is not None and (kind, name) in METHODS:
+        return Bound(instance, name)
+    if kind is not None and (kind, "getattr") in METHODS:
+        return METHODS[kind, "getattr"](Call(m, "torch.nn.Module", Arguments((Const(name),)), None, instance))
+    return None
+
+
+def call_instance_method(m: Any, instance: Instance, name: str, arguments: Arguments) -> Abstract | None:
+    kind = instance_kind(instance)
+    handler = METHODS.get((kind, name)) if kind is not None else None
+    if handler is not None:
+        return handler(Call(m, f"torch.nn.Module.{name}", arguments, None, instance))
+    return None
+
+
+def class_attribute(m: Any, cls: Class, name: str) -> Abstract | None:
+    return None
+
+
+# --- tensors, builtins, unknowns -----------------------------------------------------------------------------------
+
+
+def tensor_attribute(m: Any, tensor: Tensor, name: str) -> Abstract:
+    load("torch")
+    handler = METHODS.get(("tensor", "getattr"))
+    return handler(Call(m, "torch.Tensor", Arguments((Const(name),)), None, tensor)) if handler else tensor
+
+
+def call_tensor_method(m: Any, tensor: Tensor, name: str, arguments: Arguments) -> Abstract:
+    load("torch")
+    handler = METHODS.get(("tensor", name))
+    if handler is not None:
+        return handler(Call(m, f"torch.Tensor.{name}", arguments, None, tensor))
+    others = [value for value in arguments.values() if isinstance(value, Tensor)]
+    return tensor_of(tensor, *others)
+
+
+def call_builtin_method(m: Any, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:
+    load("builtins")
+    kind = "list" if isinstance(receiver, ListValue) else "dict" if isinstance(receiver, DictValue) else "constant"
+    handler = METHODS.get((kind, name)) or METHODS.get((kind, "*"))
+    call = Call(m, f"{kind}.{name}", arguments, None, receiver)
+    return handler(call) if handler is not None else unknown_from(name, receiver, *arguments.values())
+
+
+def call_unknown_method(m: Any, receiver: Unknown, name: str, arguments: Arguments) -> Abstract:
+    """A method of something unknown: in a training program `.backward()` means one thing."""
+    load("torch")
+    handler = METHODS.get(("unknown", name))
+    if handler is not None:
+        return handler(Call(m, name, arguments, None, receiver))
+    from t4lint.interpret.calls import unresolved
+
+    return unresolved(m, m.attribute(receiver, name), arguments)
+
+
+def at_least(version: str | None, wanted: str, library: str) -> bool:
+    return release(version or newest_version(library)) >= release(wanted)
+
+
+__all__ = ["NONE", "canonical", "load"]

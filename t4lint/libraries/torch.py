@@ -1,0 +1,772 @@
+"""torch: modules, tensors, losses, optimizers, and what a forward, a backward and a step mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from t4lint.interpret.operators import tensor_of
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Bound,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Step,
+    Symbol,
+    Tensor,
+    TensorFacts,
+    Unknown,
+    leaves,
+)
+from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_name, unknown_facts
+from t4lint.libraries.torch_cuda import device_type
+from t4lint.trace import (
+    Attention,
+    Autocast,
+    Backward,
+    Compile,
+    Copy,
+    Event,
+    Forward,
+    GradientRead,
+    HostSync,
+    Loader,
+    Model,
+    Optimizer,
+    Scaler,
+    Switch,
+    Wrap,
+    ZeroGrad,
+)
+from t4lint.trace import Step as OptimizerStep
+
+aliases({
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "torch.distributed.fsdp",
+    "torch.optim.optimizer.Optimizer": "torch.optim.Optimizer",
+    "torch.optim.adamw.AdamW": "torch.optim.AdamW",
+    "torch.backends.cuda.enable_flash_sdp": "torch.backends.cuda.enable_flash_sdp",
+})  # fmt: skip
+
+EFFECTS: tuple[type[Event], ...] = (
+    Autocast, Backward, Forward, GradientRead, Loader, OptimizerStep, Optimizer, Scaler, Wrap, Attention, Model,
+)  # fmt: skip
+
+
+def hand_over(m: Any, reason: str, arguments: Arguments) -> None:
+    """A model, optimizer, scaler or loader goes into code that cannot be followed: anything may happen to it there."""
+    for value in arguments.values():
+        for leaf in leaves(value):
+            kind = leaf.kind if isinstance(leaf, Object) else ""
+            if m.is_module(leaf) or kind in ("optimizer", "scaler", "loader", "accelerator", "trainer"):
+                m.gap(EFFECTS, reason)
+                return
+            if isinstance(leaf, (Function, Bound)) and not m.in_forward and m.loops == []:
+                m.gap(EFFECTS, reason)
+                return
+
+
+# --- modules -------------------------------------------------------------------------------------------------------
+
+MATMUL_LAYERS = ("Linear", "Conv", "LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "Bilinear", "LazyLinear", "LazyConv")
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+
+
+def new_network(m: Any, instance: Instance) -> None:
+    """A fresh module: fp32 on the CPU, in training mode (torch's defaults)."""
+    default = m.globals.get("torch.default_dtype")
+    instance.attributes.update(
+        {"$dtype": default or Const("float32"), "$device": Const(m.globals.get("torch.default_device", "cpu")), "training": Const(True)}
+    )
+
+
+@calls("torch.nn.*")
+def layer(call: Call) -> Abstract:
+    """A layer or loss of torch.nn; functions of torch.nn.functional and torch.nn.init have models of their own."""
+    name = call.name.rpartition(".")[2]
+    if not name[:1].isupper():
+        return call_function(call)
+    dtype = call.arguments.get("dtype")
+    device = call.arguments.get("device")
+    module = Object("module", call.name, {"training": Const(True)})
+    module.attributes["$dtype"] = Const(dtype_name(call.machine.resolve(dtype))) if dtype is not None else default_dtype(call.machine)
+    module.attributes["$device"] = Const(device_type(call.machine, device)) if device is not None else Const("cpu")
+    if name in CONTAINERS:
+        module.attributes["$children"] = ListValue(call.arguments.positional)
+    return module
+
+
+def default_dtype(m: Any) -> Abstract:
+    value: Abstract = m.globals.get("torch.default_dtype") or Const("float32")
+    return value
+
+
+@calls("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer")
+def parameter(call: Call) -> Abstract:
+    value = call.arguments.get("data", 0)
+    return value if isinstance(value, Tensor) else Tensor(TensorFacts(graph=True))
+
+
+@calls("torch.nn.Module", "torch.nn.Identity")
+def plain_module(call: Call) -> Abstract:
+    return layer(call)
+
+
+def has_matmul(module: Abstract, depth: int = 0) -> bool:
+    """Does calling a library module run a matmul or convolution? Containers answer for their children."""
+    if not isinstance(module, Object):
+        return True
+    name = module.name.rpartition(".")[2]
+    if name in CONTAINERS and depth < 6:
+        children = module.attributes.get("$children")
+        parts: list[Abstract] = []
+        for child in children.items if isinstance(children, ListValue) else ():
+            parts.extend(child.items if isinstance(child, ListValue) else [child])
+        return not parts or any(has_matmul(part, depth + 1) for part in parts)
+    if module.name.startswith("torch.nn."):
+        return name.startswith(MATMUL_LAYERS)
+    return True
+
+
+def state(module: Any, name: str) -> Abstract:
+    value: Abstract = module.attributes.get(name) or Unknown(f"the module's {name.strip('$')}")
+    return value
+
+
+def inner(module: Abstract) -> Abstract:
+    """The module inside wrappers such as DataParallel."""
+    while isinstance(module, Object) and isinstance(module.attributes.get("module"), Abstract) and module.attributes.get("$wrapper"):
+        module = module.attributes["module"]
+    return module
+
+
+def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
+    """Call a module: its own forward is entered where the project has one."""
+    target = inner(module)
+    tensors = [value for value in arguments.values() if isinstance(value, Tensor)]
+    facts = tensors[0].facts if tensors else TensorFacts()
+    for other in tensors[1:]:
+        facts = facts.joined(other.facts)
+    outermost = m.in_forward == 0
+    if not outermost and isinstance(target, Object) and not has_matmul(target):
+        return Tensor(facts)
+    if outermost and isinstance(target, Object) and target.name.startswith("torch.nn.") and not has_matmul(target):
+        return Tensor(facts)
+    if outermost:
+        m.globals["$model"] = target
+    math, origins, before = matmul_facts(m, target), math_origins(m, target), len(m.drafts)
+    m.in_forward += 1
+    try:
+        result = enter_forward(m, target, arguments)
+    finally:
+        m.in_forward -= 1
+    if not outermost:
+        return result if result is not None else Tensor(with_math(m, facts, target, math, origins))
+    out = result.facts if isinstance(result, Tensor) else TensorFacts()
+    facts = with_math(m, facts.joined(out), target, out.math or math, out.math_origins or origins)
+    m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
+    m.emit(Forward, subject=target.uid, grad=Const(m.grad), training=state(target, "training"), dtype=Const(math))
+    if isinstance(result, ListValue):
+        return ListValue(tuple(Tensor(facts) if isinstance(item, (Tensor, Unknown)) else item for item in result.items), result.kind)
+    return Tensor(facts)
+
+
+def enter_forward(m: Any, module: Any, arguments: Arguments) -> Any:
+    """The result of the project's own forward; None for library modules."""
+    from t4lint.interpret.calls import enter
+
+    if isinstance(module, Instance):
+        method = module.cls.find("forward")
+        if isinstance(method, Function):
+            return enter(m, method, arguments, module)
+    return None
+
+
+def matmul_facts(m: Any, module: Any) -> str:
+    """The dtype that a module's matmuls run in: autocast's, else its weights'."""
+    dtype = active_dtype(m)
+    if dtype != "none":
+        return dtype
+    engine = engine_of(module)
+    if engine is not None and engine != "none":
+        return engine
+    outer = m.globals.get("$model") if m.in_forward else module
+    weights = m.resolve(state(outer if outer is not None else module, "$dtype"))
+    if isinstance(weights, (Const, Symbol)):
+        return dtype_name(weights)
+    return "?"
+
+
+def engine_of(module: Any) -> str | None:
+    """The autocast dtype that an engine (Accelerator.prepare) runs the module under."""
+    engine = module.attributes.get("$engine") if isinstance(module, (Instance, Object)) else None
+    if isinstance(engine, Object):
+        precision = engine.attributes.get("$precision")
+        if isinstance(precision, Const):
+            return {"fp16": "float16", "bf16": "bfloat16", "no": "none", "fp8": "float16"}.get(str(precision.value), "?")
+        return "?"
+    return None
+
+
+def math_origins(m: Any, module: Any) -> tuple[Step, ...]:
+    """Why the matmuls have their dtype: the autocast region, the engine's setting, or the weights."""
+    dtype, region = asked_dtype(m)
+    if region is not None and dtype != "none":
+        found: tuple[Step, ...] = m.resolve(region.attributes["dtype"]).origins
+        return found
+    engine = module.attributes.get("$engine") if isinstance(module, (Instance, Object)) else None
+    if isinstance(engine, Object) and isinstance(engine.attributes.get("$precision"), Abstract):
+        return engine.attributes["$precision"].origins  # type: ignore[no-any-return]
+    return (m.here("derived", "the forward runs outside any autocast region"),)
+
+
+def with_math(m: Any, facts: TensorFacts, module: Any, math: str | frozenset[str], origins: tuple[Step, ...]) -> TensorFacts:
+    asked, _ = asked_dtype(m)
+    engine = engine_of(module)
+    autocast = engine if asked == "none" and engine is not None else asked
+    device = m.resolve(state(module, "$device"))
+    return replace(
+        facts,
+        math=facts.math | (frozenset({math}) if isinstance(math, str) else math),
+        autocast=facts.autocast | frozenset({autocast}),
+        models=facts.models | frozenset({module.uid}),
+        device=device.value if isinstance(device, Const) and isinstance(device.value, str) else "",
+        graph=facts.graph or m.grad,
+        math_origins=facts.math_origins or origins,
+    )
+
+
+@methods("module", "__call__", "forward")
+def call_module(call: Call) -> Abstract:
+    return forward(call.machine, call.receiver, call.arguments)
+
+
+@methods("module", "to", "cuda", "cpu", "half", "float", "bfloat16", "double", "type", "to_empty")
+def move_module(call: Call) -> Abstract:
+    """`.to(...)` and its short forms: device and dtype of the whole module."""
+    m, module = call.machine, call.receiver
+    name = call.name.rpartition(".")[2]
+    fixed = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}.get(name)
+    dtype: Abstract | None = None
+    if fixed is not None:
+        dtype = Const(fixed, (m.here("literal", f".{name}()"),))
+    elif name in ("cuda", "cpu"):
+        set_device(m, module, Const(name))
+    else:
+        for value in [*call.arguments.positional, *[v for k, v in call.arguments.keywords.items() if k in ("dtype", "device", "dst_type")]]:
+            kind = dtype_like(m, value)
+            if kind is not None:
+                dtype = kind
+            elif "dtype" not in call.arguments.keywords or value is not call.arguments.keywords["dtype"]:
+                set_device(m, module, m.resolve(value))
+    if dtype is not None:
+        m.write(inner(module).attributes, "$dtype", dtype)
+        m.emit(Model, "cast", module.uid, dtype=dtype, device=state(module, "$device"), name=Const(class_name(module)))
+    return module  # type: ignore[no-any-return]
+
+
+def class_name(module: Any) -> str:
+    if isinstance(module, Instance):
+        return module.cls.name
+    name = module.attributes.get("$checkpoint") if isinstance(module, Object) else None
+    return str(name.value) if isinstance(name, Const) else module.name.rpartition(".")[2]
+
+
+def set_device(m: Any, module: Any, value: Abstract) -> None:
+    kind = device_type(m, value)
+    device: Abstract = Const(kind, value.origins) if kind else Unknown("a device that is not known")
+    if kind == "cuda" or not kind:
+        m.globals["$cuda"] = True
+    for part in {id(module): module, id(inner(module)): inner(module)}.values():
+        if isinstance(part, (Instance, Object)):
+            m.write(part.attributes, "$device", device)
+
+
+def dtype_like(m: Any, value: Abstract) -> Abstract | None:
+    """A dtype constant from a value that may be one; None for devices and tensors."""
+    value = m.resolve(value)
+    if isinstance(value, Symbol) and value.name.startswith("torch.") and value.name.removeprefix("torch.") in DTYPES:
+        return Const(value.name.removeprefix("torch."), value.origins)
+    if isinstance(value, Const) and isinstance(value.value, str) and value.value.removeprefix("torch.") in DTYPES:
+        return Const(value.value.removeprefix("torch."), value.origins)
+    return None
+
+
+DTYPES = frozenset({
+    "float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool", "long", "half", "float",
+    "float8_e4m3fn", "float8_e5m2", "complex64",
+})  # fmt: skip
+
+
+@methods("module", "train", "eval", "requires_grad_")
+def mode(call: Call) -> Abstract:
+    name = call.name.rpartition(".")[2]
+    if name != "requires_grad_":
+        on = name == "train" and call.machine.truth(call.argument("mode", 0, Const(True))) is not False
+        call.machine.write(inner(call.receiver).attributes, "training", Const(on))
+    elif call.machine.truth(call.argument("requires_grad", 0, Const(True))) is False:
+        call.machine.write(inner(call.receiver).attributes, "$frozen", Const(True))
+    return call.receiver  # type: ignore[no-any-return]
+
+
+@methods("module", "parameters", "named_parameters", "buffers")
+def parameters(call: Call) -> Abstract:
+    return Object("parameters", "torch.nn.Module.parameters", {"module": call.receiver})
+
+
+@methods("parameters", "iter")
+def each_parameter(call: Call) -> Abstract:
+    return Tensor(TensorFacts(models=frozenset({call.receiver.attributes["module"].uid})))
+
+
+@methods("module", "modules", "named_modules", "children", "named_children", "get_submodule")
+def children(call: Call) -> Abstract:
+    return ListValue((Unknown("a submodule", varies=True),), complete=False)
+
+
+@methods("module", "state_dict", "load_state_dict", "apply", "register_buffer", "register_parameter", "add_module", "register_forward_hook", "init_weights", "share_memory", "extra_repr")
+def bookkeeping(call: Call) -> Abstract:
+    name = call.name.rpartition(".")[2]
+    if name in ("register_buffer", "register_parameter", "add_module") and isinstance(call.receiver, Instance):
+        key, value = call.argument("name", 0), call.arguments.get("tensor", 1)
+        if isinstance(key, Const) and value is not None:
+            call.machine.write(call.receiver.attributes, str(key.value), value)
+    return call.receiver if name == "apply" else Unknown(f"{name}()")
+
+
+@methods("module", "gradient_checkpointing_enable", "enable_gradient_checkpointing")
+def checkpointing(call: Call) -> Abstract:
+    call.machine.write(call.receiver.attributes, "$checkpointing", Const(True))
+    return NONE
+
+
+@methods("module", "zero_grad")
+def module_zero_grad(call: Call) -> Abstract:
+    return NONE
+
+
+@methods("module", "iter")
+def module_children(call: Call) -> Abstract:
+    """Iterating over a ModuleList or Sequential: one child stands for all."""
+    found = child_modules(call.receiver)
+    return found[0] if found else Unknown("a submodule", varies=True)
+
+
+@methods("module", "getitem")
+def module_item(call: Call) -> Abstract:
+    found = child_modules(call.receiver)
+    return found[0] if found else Unknown("a submodule")
+
+
+def child_modules(module: Any) -> list[Abstract]:
+    parts: list[Abstract] = []
+    children = module.attributes.get("$children") if isinstance(module, (Object, Instance)) else None
+    for child in children.items if isinstance(children, ListValue) else ():
+        if isinstance(child, ListValue):
+            parts.extend(child.items)
+        elif isinstance(child, DictValue):
+            parts.extend(child.items.values())
+        else:
+            parts.append(child)
+    return parts
+
+
+@methods("module", "append", "extend")
+def module_append(call: Call) -> Abstract:
+    value = call.arguments.get("module", 0)
+    children = call.receiver.attributes.get("$children")
+    if value is not None:
+        old = children.items if isinstance(children, ListValue) else ()
+        call.machine.write(call.receiver.attributes, "$children", ListValue((*old, value)))
+    return call.receiver  # type: ignore[no-any-return]
+
+
+@methods("module", "getattr")
+def module_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    if name == "device":
+        return state(call.receiver, "$device")
+    if name == "dtype":
+        dtype = state(call.receiver, "$dtype")
+        return Symbol(f"torch.{dtype.value}", dtype.origins) if isinstance(dtype, Const) else dtype
+    if name == "module":
+        return call.receiver  # type: ignore[no-any-return]
+    if name == "config":
+        return Object("config", "transformers.PretrainedConfig", {"$model": call.receiver})
+    if isinstance(call.receiver, Object) and call.receiver.name.startswith("torch.nn."):
+        return Unknown(f"{name} of a module", uid=f"{call.receiver.uid}.{name}")
+    return Unknown(f"{name} of a module", uid=f"{call.receiver.uid}.{name}")
+
+
+# --- tensors -------------------------------------------------------------------------------------------------------
+
+
+@methods("tensor", "getattr")
+def tensor_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    tensor: Tensor = call.receiver
+    if name == "device":
+        return Const(tensor.facts.device) if tensor.facts.device else Unknown("a tensor's device", varies=True)
+    if name == "dtype":
+        return Symbol(f"torch.{tensor.facts.dtype}") if tensor.facts.dtype else Unknown("a tensor's dtype", varies=True)
+    if name in ("shape", "ndim", "requires_grad", "is_cuda"):
+        return Unknown(f"a tensor's {name}", varies=True)
+    return tensor
+
+
+@methods("tensor", "backward")
+def backward(call: Call) -> Abstract:
+    say_backward(call, call.receiver.facts)
+    return NONE
+
+
+@methods("unknown", "backward")
+def unknown_backward(call: Call) -> Abstract:
+    say_backward(call, unknown_facts(call.receiver))
+    return NONE
+
+
+def say_backward(call: Call, facts: TensorFacts, engine: str = "", scaled: Abstract | None = None) -> None:
+    m = call.machine
+    asked, _ = asked_dtype(m)
+    math = one_of(facts.math, "the dtype of the forward", facts.math_origins)
+    m.emit(
+        Backward,
+        device=Const(facts.device) if facts.device else Unknown("where the loss is"),
+        dtype=math,
+        autocast=one_of(facts.autocast, "the autocast region of the forward", facts.math_origins),
+        scaled_by=scaled or Const(facts.scaled_by or "none"),
+        inside_autocast=Const(asked != "none"),
+        retain_graph=call.argument("retain_graph", 1, Const(None)),
+        engine=engine or facts.engine,
+    )
+    micro = m.globals.get("$backwards", ())
+    m.write(m.globals, "$backwards", (*micro[-31:], facts))
+
+
+def one_of(names: frozenset[str], what: str, origins: tuple[Step, ...]) -> Abstract:
+    known = names - {"?"}
+    if len(names) == 1 and known:
+        return Const(next(iter(known)), origins)
+    if not names:
+        return Unknown(f"{what}: no forward was seen", origins)
+    return Unknown(f"{what} is not the same everywhere" if known == names else f"{what} is not known", origins)
+
+
+@methods("tensor", "to", "cuda", "cpu", "half", "float", "bfloat16", "double", "type", "long", "int", "bool", "numpy", "tolist", "item", "detach")
+def tensor_method(call: Call) -> Abstract:
+    m, tensor = call.machine, call.receiver
+    name = call.name.rpartition(".")[2]
+    facts: TensorFacts = tensor.facts
+    if name in ("item", "tolist", "numpy"):
+        m.emit(HostSync, name, device=Const(facts.device) if facts.device else Unknown("where the tensor is"))
+        return Unknown("a value of a tensor", varies=True)
+    if name == "detach":
+        return Tensor(replace(facts, graph=False))
+    if name in ("to", "cuda", "cpu"):
+        destination = tensor_destination(call, name)
+        if destination is not None:
+            m.emit(
+                Copy,
+                source=Const(facts.device) if facts.device else Unknown("where the tensor is"),
+                destination=destination,
+                non_blocking=call.argument("non_blocking", None, Const(False)),
+            )
+            kind = destination.value if isinstance(destination, Const) else ""
+            if kind != "cpu":
+                m.globals["$cuda"] = True
+            facts = replace(facts, device=str(kind))
+        dtype = next((d for d in map(lambda v: dtype_like(m, v), call.arguments.values()) if d is not None), None)
+        return Tensor(replace(facts, dtype=str(dtype.value) if isinstance(dtype, Const) else facts.dtype))
+    dtype_of = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}.get(name, "")
+    return Tensor(replace(facts, dtype=dtype_of))
+
+
+def tensor_destination(call: Call, name: str) -> Abstract | None:
+    """The device that a tensor moves to; None when only its dtype changes."""
+    if name in ("cuda", "cpu"):
+        return Const(name)
+    value = call.arguments.get("device", 0)
+    if value is None or dtype_like(call.machine, value) is not None or isinstance(value, Tensor):
+        return None
+    kind = device_type(call.machine, value)
+    return Const(kind, value.origins) if kind else Unknown("a device that is not known", value.origins)
+
+
+MATMULS = frozenset({
+    "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "bilinear", "scaled_dot_product_attention", "multi_head_attention_forward", "tensordot",
+})  # fmt: skip
+FACTORIES = frozenset({
+    "tensor", "zeros", "ones", "rand", "randn", "randint", "full", "empty", "arange", "linspace", "eye", "randperm", "from_numpy",
+    "as_tensor", "zeros_like", "ones_like", "rand_like", "randn_like", "normal", "stack", "cat",
+})  # fmt: skip
+
+
+@calls("torch.*", "torch.nn.functional.*", "torch.linalg.*")
+def call_function(call: Call) -> Abstract:
+    """A function of torch: tensors in, a tensor out; matmuls take the dtype in force."""
+    name = call.name.rpartition(".")[2]
+    tensors: list[Abstract] = []
+    for value in call.arguments.values():
+        parts = value.items if isinstance(value, ListValue) else (value,)
+        tensors.extend(part for part in parts if isinstance(part, Tensor))
+    result = tensor_of(*tensors) if tensors else Tensor()
+    if name in MATMULS and (tensors or call.machine.in_forward):
+        return Tensor(matmul(call, result.facts))
+    if name in FACTORIES or tensors:
+        device = call.arguments.get("device")
+        if device is not None:
+            kind = device_type(call.machine, device)
+            if kind == "cuda":
+                call.machine.globals["$cuda"] = True
+            return Tensor(replace(result.facts, device=kind))
+        return result if tensors else Tensor(TensorFacts(device="cpu"))
+    if call.machine.in_forward or name.islower():
+        return Unknown(f"what torch.{name} returns", varies=bool(call.machine.loops), uid=f"torch.{name}()" if not call.machine.loops else "")
+    return Unknown(f"what {call.name} returns is not known")
+
+
+def matmul(call: Call, facts: TensorFacts) -> TensorFacts:
+    m = call.machine
+    dtype = active_dtype(m)
+    if dtype == "none":
+        model = m.globals.get("$model")
+        if not m.in_forward or model is None:
+            dtype = facts.dtype or ("float32" if facts.math <= {"float32"} else "?")
+        else:
+            dtype = matmul_facts(m, model)
+    asked, _ = asked_dtype(m)
+    return replace(facts, math=facts.math | frozenset({dtype}), autocast=facts.autocast | frozenset({asked}), graph=facts.graph or m.grad)
+
+
+@calls("torch.autograd.backward")
+def autograd_backward(call: Call) -> Abstract:
+    value = call.arguments.get("tensors", 0)
+    say_backward(call, value.facts if isinstance(value, Tensor) else unknown_facts(value))
+    return NONE
+
+
+# --- grad mode -----------------------------------------------------------------------------------------------------
+
+
+@calls("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled")
+def grad_mode(call: Call) -> Abstract:
+    function = call.arguments.get("", 0)
+    if isinstance(function, Function):  # @torch.no_grad without parentheses
+        function.decorators = (Symbol(call.name), *function.decorators)
+        return function
+    on = call.name == "torch.enable_grad"
+    if call.name == "torch.set_grad_enabled":
+        on = call.machine.truth(call.argument("mode", 0)) is not False
+    elif call.name == "torch.inference_mode":
+        on = call.machine.truth(call.argument("mode", 0, Const(True))) is False
+    return Object("grad mode", call.name, {"on": Const(on)})
+
+
+@methods("grad mode", "enter")
+def enter_grad_mode(call: Call) -> Abstract:
+    call.machine.grad = call.receiver.attributes["on"].value
+    return call.receiver  # type: ignore[no-any-return]
+
+
+@methods("grad mode", "__call__")
+def decorate_grad_mode(call: Call) -> Abstract:
+    function = call.arguments.get("func", 0)
+    return function if function is not None else NONE
+
+
+# --- optimizers ----------------------------------------------------------------------------------------------------
+
+
+@calls("torch.optim.*")
+def optimizer(call: Call) -> Abstract:
+    return new_optimizer(call, call.name.rpartition(".")[2])
+
+
+def new_optimizer(call: Call, name: str) -> Abstract:
+    m = call.machine
+    owner = parameters_owner(m, call.arguments.get("params", 0))
+    result = Object("optimizer", call.name, {"$model": owner} if owner is not None else {})
+    dtype = m.resolve(state(owner, "$dtype")) if isinstance(owner, (Instance, Object)) else Unknown("the parameters' dtype")
+    m.emit(
+        Optimizer,
+        subject=result.uid,
+        name=Const(name),
+        fused=call.argument("fused", None, Const(None)),
+        foreach=call.argument("foreach", None, Const(None)),
+        eps=call.argument("eps", None, Const(1e-8)),
+        dtype=dtype,
+    )
+    return result
+
+
+def parameters_owner(m: Any, value: Abstract | None) -> Any:
+    """The module whose parameters an optimizer was given; None when that cannot be told."""
+    value = m.resolve(value) if value is not None else None
+    if isinstance(value, Object) and value.kind == "parameters":
+        return inner(value.attributes["module"])
+    if isinstance(value, Tensor) and len(value.facts.models) == 1:
+        return None
+    return None
+
+
+@methods("optimizer", "step")
+def plain_step(call: Call) -> Abstract:
+    optimizer_step(call.machine, call.receiver, through_scaler=False)
+    return NONE
+
+
+@methods("optimizer", "zero_grad")
+def zero_grad(call: Call) -> Abstract:
+    call.machine.emit(ZeroGrad, subject=call.receiver.uid, set_to_none=call.argument("set_to_none", 0, Const(True)))
+    return NONE
+
+
+@methods("optimizer", "*")
+def optimizer_method(call: Call) -> Abstract:
+    return Unknown("state of an optimizer")
+
+
+@methods("optimizer", "getattr")
+def optimizer_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    if name in ("param_groups", "state", "defaults"):
+        return ListValue((Unknown("a parameter group", varies=True),), complete=False)
+    return Bound(call.receiver, name)
+
+
+def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> None:
+    """One optimizer step, with what its backwards tell about the arithmetic since the step before."""
+    facts: tuple[TensorFacts, ...] = m.globals.get("$backwards", ())
+    joined = facts[0] if facts else TensorFacts()
+    for other in facts[1:]:
+        joined = joined.joined(other)
+    engine = ""
+    subject = ""
+    if isinstance(optimizer, Object):
+        subject = optimizer.uid
+        engine = "Accelerator" if optimizer.attributes.get("$engine") is not None else ""
+    elif isinstance(optimizer, Unknown):
+        subject = f"unknown {optimizer.uid}"
+    math = one_of(joined.math, "the dtype of the forward", joined.math_origins)
+    m.emit(
+        OptimizerStep,
+        subject=subject,
+        device=Const(joined.device) if joined.device else Unknown("where the loss is"),
+        math=share(math),
+        backwards=Const(len(facts)) if m.loops else Unknown("how many micro-batches there are"),
+        through_scaler=Const(through_scaler),
+        engine=engine or joined.engine,
+    )
+    m.write(m.globals, "$backwards", ())
+
+
+def share(dtype: Abstract) -> Abstract:
+    """A share table that gives everything to one dtype."""
+    if isinstance(dtype, Const):
+        return DictValue({dtype.value: Const(1.0)}, origins=dtype.origins)
+    return dtype
+
+
+@calls("torch.optim.lr_scheduler.*", "transformers.get_scheduler", "torch.optim.swa_utils.*")
+def scheduler(call: Call) -> Abstract:
+    return Object("scheduler", call.name)
+
+
+@methods("scheduler", "*")
+def scheduler_method(call: Call) -> Abstract:
+    return Unknown("a learning rate", varies=True)
+
+
+@calls("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
+def clip(call: Call) -> Abstract:
+    m = call.machine
+    owner = parameters_owner(m, call.arguments.get("parameters", 0))
+    m.emit(
+        GradientRead,
+        "clip",
+        owner.uid if owner is not None else "",
+        error_if_nonfinite=call.argument("error_if_nonfinite", None, Const(False)),
+    )
+    return Tensor()
+
+
+# --- the rest ------------------------------------------------------------------------------------------------------
+
+
+@calls("torch.compile")
+def compile_(call: Call) -> Abstract:
+    m = call.machine
+    model = call.arguments.get("model", 0)
+    m.emit(Compile, mode=call.argument("mode", None, Const("default")))
+    return model if model is not None else Object("null context", "torch.compile", {"value": NONE})
+
+
+@calls("torch.jit.script", "torch.jit.trace", "torch.nn.SyncBatchNorm.convert_sync_batchnorm")
+def same_module(call: Call) -> Abstract:
+    return call.argument("module", 0)
+
+
+@calls("torch.set_default_dtype")
+def set_default_dtype(call: Call) -> Abstract:
+    dtype = dtype_like(call.machine, call.argument("d", 0))
+    if dtype is not None:
+        call.machine.write(call.machine.globals, "torch.default_dtype", dtype)
+    return NONE
+
+
+@calls("torch.set_default_device")
+def set_default_device(call: Call) -> Abstract:
+    kind = device_type(call.machine, call.argument("device", 0))
+    if kind:
+        call.machine.write(call.machine.globals, "torch.default_device", kind)
+        if kind == "cuda":
+            call.machine.globals["$cuda"] = True
+    return NONE
+
+
+@calls("torch.manual_seed", "torch.save", "torch.set_printoptions", "torch.set_num_threads", "torch.use_deterministic_algorithms")
+def nothing(call: Call) -> Abstract:
+    return NONE
+
+
+@calls("torch.load")
+def load(call: Call) -> Abstract:
+    return Unknown("the content of a checkpoint", uid=f"torch.load {id(call.arguments)}")
+
+
+SWITCHES = (
+    "torch.backends.cuda.matmul.allow_tf32",
+    "torch.backends.cudnn.allow_tf32",
+    "torch.backends.cudnn.benchmark",
+    "torch.backends.cuda.matmul.fp32_precision",
+)
+
+
+@calls(*[f"{name}=" for name in SWITCHES])
+def switch(call: Call) -> Abstract:
+    call.machine.emit(Switch, name=call.name, value=call.argument("value", 0))
+    return NONE
+
+
+@calls("torch.set_float32_matmul_precision", "torch.autograd.set_detect_anomaly")
+def switch_call(call: Call) -> Abstract:
+    call.machine.emit(Switch, name=call.name, value=call.argument("precision", 0))
+    return NONE
+
+
+@calls("torch.backends.cuda.enable_flash_sdp", "torch.backends.cuda.enable_mem_efficient_sdp", "torch.backends.cuda.enable_math_sdp")
+def sdp_switch(call: Call) -> Abstract:
+    call.machine.emit(Switch, name=call.name, value=call.argument("enabled", 0))
+    return NONE

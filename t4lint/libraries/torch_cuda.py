@@ -1,0 +1,203 @@
+"""What `torch.cuda` and its kin answer on the target.
+
+The truth table of capability predicates is in `devices.Target.bf16_supported`; its source is the table of predicates
+that were read in torch 1.13 to 2.15, transformers 4.30 to 5.24, accelerate 1.15 and unsloth 2026.10.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from t4lint.interpret.values import Abstract, Const, ListValue, Object, Symbol, Unknown
+from t4lint.libraries.api import Call, aliases, attribute, calls, methods
+from t4lint.trace import Predicate
+
+aliases({"torch.cuda.random": "torch.random", "torch.accelerator.is_available": "torch.cuda.is_available"})
+
+
+def answer(call: Call, value: Any, note: str) -> Const:
+    return Const(value, (call.machine.here("target", note),))
+
+
+@calls("torch.cuda.is_available")
+def is_available(call: Call) -> Abstract:
+    gpu = call.machine.target.gpu
+    return answer(call, gpu is not None, f"{call.name}() is {gpu is not None} on {call.machine.target.name}")
+
+
+@calls("torch.cuda.device_count", "torch.accelerator.device_count")
+def device_count(call: Call) -> Abstract:
+    target = call.machine.target
+    if target.gpu is None:
+        return answer(call, 0, "no GPU on this target")
+    if target.gpus is None:
+        return Unknown("how many GPUs the target shows", uid="device count")
+    return answer(call, target.gpus, f"{target.gpus} GPU on {target.name}")
+
+
+@calls("torch.cuda.get_device_capability")
+def capability(call: Call) -> Abstract:
+    gpu = call.machine.target.gpu
+    if gpu is None:
+        return Unknown("the capability of a GPU that is not there")
+    major, minor = gpu.capability
+    note = f"compute capability {major}.{minor} on {gpu.name}"
+    return ListValue((answer(call, major, note), answer(call, minor, note)), "tuple")
+
+
+@calls("torch.cuda.get_device_properties")
+def properties(call: Call) -> Abstract:
+    gpu = call.machine.target.gpu
+    if gpu is None:
+        return Unknown("the properties of a GPU that is not there")
+    note = f"of {gpu.name}"
+    return Object(
+        "device properties",
+        "torch.cuda._CudaDeviceProperties",
+        {
+            "major": answer(call, gpu.capability[0], note),
+            "minor": answer(call, gpu.capability[1], note),
+            "total_memory": answer(call, gpu.total_memory, note),
+            "multi_processor_count": answer(call, gpu.sm_count, note),
+            "name": answer(call, gpu.device_name, note),
+        },
+    )
+
+
+@calls("torch.cuda.get_device_name")
+def device_name(call: Call) -> Abstract:
+    gpu = call.machine.target.gpu
+    return answer(call, gpu.device_name, f"the name of a {gpu.name}") if gpu else Unknown("the name of a GPU that is not there")
+
+
+@calls("torch.cuda.mem_get_info")
+def memory_info(call: Call) -> Abstract:
+    gpu = call.machine.target.gpu
+    if gpu is None:
+        return Unknown("the memory of a GPU that is not there")
+    return ListValue((Unknown("free memory"), answer(call, gpu.total_memory, f"of {gpu.name}")), "tuple")
+
+
+# predicates that count emulation, and since which version of their library they call torch's
+EMULATING = {
+    "torch.cuda.is_bf16_supported": ("torch", "0"),
+    "transformers.utils.is_torch_bf16_gpu_available": ("transformers", "4.35"),
+    "transformers.utils.is_torch_bf16_available": ("transformers", "4.35"),
+    "transformers.utils.is_torch_bf16_available_on_device": ("transformers", "4.35"),
+    "accelerate.utils.is_bf16_available": ("accelerate", "0"),
+}
+
+
+@calls(*EMULATING, "deepspeed.get_accelerator.is_bf16_supported")
+def bf16_predicate(call: Call) -> Abstract:
+    m = call.machine
+    supported = bf16_answer(call)
+    if supported is None:
+        return Unknown("no GPU on this target", uid="bf16 support")
+    note = f"{call.name}() is {supported} on {m.target.name}"
+    if supported and m.target.gpu.capability < (8, 0):
+        note += ": it counts emulation"
+    value = answer(call, supported, note)
+    m.emit(Predicate, function=call.name, result=value)
+    return value
+
+
+def bf16_answer(call: Call) -> bool | None:
+    m = call.machine
+    if m.target.gpu is None:
+        return None
+    emulation = call.constant("including_emulation", 0, True) if call.name == "torch.cuda.is_bf16_supported" else True
+    library, since = EMULATING.get(call.name, ("torch", "0"))
+    if "unsloth" in m.imported or not m.at_least(library, since):
+        emulation = False  # unsloth replaces the predicate by one that asks for hardware support
+    return bool(m.target.bf16_supported(m.version("torch"), including_emulation=bool(emulation)))
+
+
+@calls("unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", "transformer_engine.pytorch.is_bf16_available")
+def bf16_in_hardware(call: Call) -> Abstract:
+    return at_least_ampere(call)
+
+
+@calls("torch.cuda.is_tf32_supported", "transformers.utils.is_torch_tf32_available")
+def at_least_ampere(call: Call) -> Abstract:
+    gpu = call.machine.target.gpu
+    value = gpu is not None and gpu.capability >= (8, 0)
+    return answer(call, value, f"{call.name}() is {value} on {call.machine.target.name}")
+
+
+@calls("transformers.utils.is_flash_attn_2_available", "transformers.utils.import_utils.is_flash_attn_2_available")
+def flash_attention_installed(call: Call) -> Abstract:
+    """It asks for the package, not for the GPU (transformers 5.24), so it does not protect a T4."""
+    return Unknown("whether flash-attn is installed", uid="flash-attn is installed")
+
+
+@methods("device properties", "*")
+def no_method(call: Call) -> Abstract:
+    return Unknown("a device property")
+
+
+@attribute("torch.__version__")
+def torch_version(m: Any) -> Abstract:
+    from t4lint.libraries.registry import newest_version
+
+    return Const(m.version("torch") or newest_version("torch"), (m.here("version", "the version of torch"),))
+
+
+@attribute("transformers.__version__")
+def transformers_version(m: Any) -> Abstract:
+    from t4lint.libraries.registry import newest_version
+
+    return Const(m.version("transformers") or newest_version("transformers"))
+
+
+@attribute("torch.version.cuda")
+def cuda_version(m: Any) -> Abstract:
+    return Unknown("the CUDA version of torch", uid="torch.version.cuda")
+
+
+@attribute("torch.version.hip")
+def hip_version(m: Any) -> Abstract:
+    return Const(None)
+
+
+@calls("torch.device")
+def device(call: Call) -> Abstract:
+    value = call.machine.resolve(call.arguments.get("type", 0) or Unknown("a device"))
+    return call.machine.mapped(value, as_device)  # type: ignore[no-any-return]
+
+
+def as_device(value: Abstract) -> Abstract:
+    if isinstance(value, Object) and value.kind == "device":
+        return value
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return Object("device", "torch.device", {"type": Const(value.value.partition(":")[0], value.origins)}, value.origins)
+    if isinstance(value, Const) and isinstance(value.value, int):
+        return Object("device", "torch.device", {"type": Const("cuda", value.origins)}, value.origins)
+    return Object("device", "torch.device", {"type": value}, value.origins)
+
+
+def device_type(m: Any, value: Abstract) -> str:
+    """`"cuda"`, `"cpu"`, ... of anything that names a device; an empty string when it is not known."""
+    value = m.resolve(value)
+    if isinstance(value, Object) and value.kind == "device":
+        value = m.resolve(value.attributes["type"])
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return value.value.partition(":")[0]
+    if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return "cuda"
+    if isinstance(value, Unknown) and value.uid.startswith("environment LOCAL_RANK"):
+        return "cuda"
+    return ""
+
+
+@calls("torch.cuda.current_device")
+def current_device(call: Call) -> Abstract:
+    return Const(0)
+
+
+@calls("torch.cuda.set_device", "torch.cuda.empty_cache", "torch.cuda.synchronize", "torch.cuda.manual_seed_all", "torch.cuda.manual_seed")
+def nothing(call: Call) -> Abstract:
+    return Const(None)
+
+
+__all__ = ["Symbol"]

@@ -1,0 +1,607 @@
+"""transformers: training arguments, loading models, the Trainer.
+
+Defaults were read from the dataclasses of the released wheels 4.30 to 5.24; version pivots stand beside the fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Class,
+    Const,
+    Instance,
+    ListValue,
+    Object,
+    Provenance,
+    Step,
+    Symbol,
+    Unknown,
+    replace_origins,
+    with_origin,
+)
+from t4lint.libraries import flags as command_line
+from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.libraries.torch import dtype_like, hand_over, share
+from t4lint.trace import Attention, Autocast, Backward, Engine, Loader, Model, Scaler
+from t4lint.trace import Call as CallEvent
+from t4lint.trace import Step as OptimizerStep
+
+aliases({
+    "transformers.training_args.TrainingArguments": "transformers.TrainingArguments",
+    "transformers.training_args_seq2seq.Seq2SeqTrainingArguments": "transformers.Seq2SeqTrainingArguments",
+    "transformers.trainer.Trainer": "transformers.Trainer",
+    "transformers.trainer_seq2seq.Seq2SeqTrainer": "transformers.Seq2SeqTrainer",
+    "transformers.utils.import_utils": "transformers.utils",
+    "transformers.hf_argparser.HfArgumentParser": "transformers.HfArgumentParser",
+    "transformers.modeling_utils.PreTrainedModel": "transformers.PreTrainedModel",
+    "transformers.utils.quantization_config.BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
+})  # fmt: skip
+
+# field → default, the same from 4.30 to 5.24 unless PIVOTS says otherwise
+TRAINING_ARGUMENTS: dict[str, Any] = {
+    "fp16": False,
+    "bf16": False,
+    "fp16_full_eval": False,
+    "bf16_full_eval": False,
+    "tf32": None,
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "gradient_checkpointing": False,
+    "dataloader_num_workers": 0,
+    "dataloader_pin_memory": True,
+    "dataloader_persistent_workers": False,
+    "dataloader_prefetch_factor": None,
+    "dataloader_drop_last": False,
+    "optim": "adamw_torch",
+    "max_grad_norm": 1.0,
+    "torch_compile": False,
+    "do_train": False,
+    "do_eval": False,
+    "do_predict": False,
+    "eval_strategy": "no",
+    "max_steps": -1,
+    "num_train_epochs": 3.0,
+    "use_cpu": False,
+    "deepspeed": None,
+    "fsdp": "",
+    "local_rank": -1,
+    "auto_find_batch_size": False,
+    "group_by_length": False,
+    "resume_from_checkpoint": None,
+    "report_to": None,
+    "seed": 42,
+    "overwrite_output_dir": False,
+    "push_to_hub": False,
+    "predict_with_generate": False,
+}
+# (library, field, since version, default from there on)
+PIVOTS: tuple[tuple[str, str, str, Any], ...] = (("transformers", "optim", "4.54", "adamw_torch_fused"),)
+
+ARGUMENT_CLASSES = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+
+
+def defaults_of(m: Any, name: str) -> dict[str, Any]:
+    """The default of every field of an arguments class in the version that the run uses."""
+    from t4lint.libraries import registry
+
+    fields = dict(TRAINING_ARGUMENTS)
+    for library, field, since, value in PIVOTS:
+        if m.at_least(library, since):
+            fields[field] = value
+    if name.startswith("trl."):
+        registry.load("trl")
+        from t4lint.libraries.trl import overrides
+
+        fields.update(overrides(m, name))
+    return fields
+
+
+@calls(*ARGUMENT_CLASSES)
+def training_arguments(call: Call) -> Abstract:
+    return build_arguments(call.machine, call.name, call.arguments, {})
+
+
+@calls(*[f"{name}(subclass)" for name in ARGUMENT_CLASSES])
+def training_arguments_subclass(call: Call) -> Abstract:
+    """A project's dataclass on top: its own fields and defaults come first."""
+    cls: Class = call.receiver
+    built = build_arguments(call.machine, call.name, call.arguments, dict(cls.fields))
+    return built
+
+
+def build_arguments(
+    m: Any, name: str, arguments: Arguments, own: dict[str, Abstract | None], flags: command_line.Flags | None = None
+) -> Object:
+    """A TrainingArguments object: what is given, else the class's own default, else the library's."""
+    short = name.rpartition(".")[2]
+    result = Object("arguments", name, {"$own": Const(tuple(own))})
+    given: dict[str, Abstract] = dict(arguments.keywords)
+    if arguments.positional:
+        given.setdefault("output_dir", arguments.positional[0])
+    values: dict[str, Abstract] = {}
+    for field, default in defaults_of(m, name).items():
+        note = f"default of {name}({field}={default!r})"
+        values[field] = Const(default, (m.here("default", note),))
+    for field, value in own.items():
+        values[field] = value if value is not None else Unknown(f"the field {field} is required", uid=f"field {short}.{field}")
+    values.update(given)
+    if arguments.open:
+        for field in list(values):
+            if field not in given:
+                values[field] = Unknown(f"{field} may be given by star-arguments that are not known", uid=f"open {short}.{field}")
+    if flags is not None:
+        values = {field: from_flags(flags, field, value) for field, value in values.items()}
+        for key in flags.given:
+            if not key.startswith("$") and key not in values:
+                values[key] = from_flags(flags, key, Const(None))
+    result.attributes.update({field: m.resolve(value) for field, value in values.items()})
+    written = dict(given)
+    if flags is not None:
+        written.update({field: value for field, value in values.items() if command_line.find(flags, [field]) is not None})
+    m.emit(CallEvent, short, result.uid, function=name, arguments=written)
+    say_engine(m, result, short)
+    return result
+
+
+def from_flags(flags: command_line.Flags, field: str, default: Abstract) -> Abstract:
+    """HfArgumentParser's reading: `--fp16`, `--fp16 True`, `--no_fp16`."""
+    negative = command_line.find(flags, [f"no_{field}"])
+    if negative is not None:
+        return Const(False, (command_line.flag_step(negative[0], [], flags),))
+    kind = "guess"
+    if isinstance(default, Const) and isinstance(default.value, bool):
+        kind = "bool"
+    elif isinstance(default, Const) and isinstance(default.value, str):
+        kind = "str"
+    return command_line.override(flags, [field], default, kind)
+
+
+def say_engine(m: Any, arguments: Object, role: str) -> None:
+    a = arguments.attributes
+    m.emit(
+        Engine,
+        role,
+        arguments.uid,
+        mixed_precision=precision(m, arguments),
+        tf32=a["tf32"],
+        micro_batch=a["per_device_train_batch_size"],
+        eval_micro_batch=a["per_device_eval_batch_size"],
+        accumulation=a["gradient_accumulation_steps"],
+        sequence_length=a.get("max_length") or Unknown("the sequence length"),
+        activation_checkpointing=a["gradient_checkpointing"],
+        optimizer=a["optim"],
+        workers=a["dataloader_num_workers"],
+        pin_memory=a["dataloader_pin_memory"],
+        evaluates=a["eval_strategy"],
+    )
+
+
+def precision(m: Any, arguments: Object) -> Abstract:
+    """`"fp16"`, `"bf16"` or `"no"` after the library's own defaults, with the provenance of the flag that decides."""
+    fp16, bf16 = arguments.attributes["fp16"], arguments.attributes["bf16"]
+    if isinstance(bf16, Const) and bf16.value is None:
+        bf16 = m.mapped(fp16, lambda leaf: trl_bf16(m, arguments, leaf))
+        fp16 = arguments.attributes["fp16"]
+
+    def decide(a: Abstract, b: Abstract) -> Abstract:
+        for value, word in ((b, "bf16"), (a, "fp16")):
+            if m.truth(value) is True:
+                return Const(word, value.origins)
+        if m.truth(a) is None or m.truth(b) is None:
+            unknown = a if m.truth(a) is None else b
+            return Unknown(unknown.reason if isinstance(unknown, Unknown) else "a precision flag", unknown.origins, uid=f"precision {arguments.uid}")
+        launched = m.environment.get("ACCELERATE_MIXED_PRECISION")
+        if launched is not None:
+            return launched  # type: ignore[no-any-return]
+        return Const("no", a.origins or b.origins)
+
+    result: Abstract = m.mapped(fp16, lambda a: m.mapped(bf16, lambda b: decide(a, b)))
+    return result
+
+
+def trl_bf16(m: Any, arguments: Object, fp16: Abstract) -> Abstract:
+    decided = m.truth(fp16)
+    if decided is None:
+        return Unknown("bf16 follows fp16, which is not known", fp16.origins, uid=f"trl bf16 {arguments.uid}")
+    if "unsloth" in m.imported:
+        # unsloth's patched configurations take fp16 on a GPU without bf16 (read in 2026.10, unsloth/models/rl.py)
+        m.write(arguments.attributes, "fp16", Const(True, (m.here("default", "unsloth chooses fp16 on this GPU"),)))
+        return Const(False, (m.here("default", "unsloth chooses fp16 on this GPU"),))
+    note = f"{arguments.name} sets bf16 unless fp16 is set, since trl 0.19"
+    return Const(not decided, (m.here("default", note),))
+
+
+@methods("arguments", "getattr")
+def arguments_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    m = call.machine
+    if name == "device":
+        from t4lint.libraries.torch_cuda import as_device
+
+        return as_device(Const("cuda" if m.target.gpu is not None else "cpu"))
+    if name in ("world_size", "n_gpu", "process_index", "local_process_index", "should_log", "should_save", "parallel_mode"):
+        return Unknown(f"{name} of the training arguments", uid=f"{call.receiver.uid}.{name}")
+    return Unknown(f"{name} of the training arguments", uid=f"{call.receiver.uid}.{name}")
+
+
+@methods("arguments", "setattr")
+def arguments_set(call: Call) -> Abstract:
+    """A field changed after construction: the engine is what it is now."""
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    if name in ("fp16", "bf16", "per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"):
+        role = call.receiver.name.rpartition(".")[2]
+        say_engine(call.machine, call.receiver, role)
+    return NONE
+
+
+@methods("arguments", "*")
+def arguments_method(call: Call) -> Abstract:
+    return Object("null context", "main_process_first", {"value": NONE})
+
+
+# --- HfArgumentParser --------------------------------------------------------------------------------------------------
+
+
+@calls("transformers.HfArgumentParser", "trl.TrlParser")
+def argument_parser(call: Call) -> Abstract:
+    types = call.machine.resolve(call.argument("dataclass_types", 0))
+    classes = types.items if isinstance(types, ListValue) else (types,)
+    return Object("dataclass parser", call.name, {"$classes": ListValue(classes)})
+
+
+@methods("dataclass parser", "parse_args_into_dataclasses", "parse_args_and_config", "parse_yaml_file", "parse_json_file", "parse_dict")
+def parse_dataclasses(call: Call) -> Abstract:
+    flags = command_line.read(call.machine)
+    if call.name.rpartition(".")[2] in ("parse_yaml_file", "parse_json_file", "parse_dict"):
+        flags = command_line.Flags(open=True, why="it is read from a file")
+    values = tuple(parsed(call.machine, cls, flags) for cls in call.receiver.attributes["$classes"].items)
+    if call.constant("return_remaining_strings"):
+        values = (*values, ListValue((), complete=False))
+    return ListValue(values, "tuple")
+
+
+def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
+    from t4lint.libraries import registry
+
+    cls = m.resolve(cls)
+    if isinstance(cls, Symbol):
+        registry.load(cls.name.partition(".")[0])
+        name = registry.canonical(cls.name)
+        if name in ARGUMENT_CLASSES or name.startswith("trl.") and name.endswith("Config"):
+            return build_arguments(m, name, Arguments(), {}, flags)
+        return Unknown(f"what {name} holds is not known", uid=f"parsed {name}")
+    if isinstance(cls, Class):
+        bases = [registry.canonical(base) for base in cls.library_bases()]
+        base = next((b for b in bases if b in ARGUMENT_CLASSES or (b.startswith("trl.") and b.endswith("Config"))), None)
+        if base is not None:
+            return build_arguments(m, base, Arguments(), dict(cls.fields), flags)
+        instance = Instance(cls)
+        for field, default in cls.fields.items():
+            value = default if default is not None else Unknown(f"the field {field} of {cls.name} is required", uid=f"{cls.name}.{field}")
+            m.write(instance.attributes, field, from_flags(flags, field, value))
+        after = cls.find("__post_init__")
+        if after is not None:
+            m.method(instance, "__post_init__", Arguments())
+        return instance
+    return Unknown("what the parser returns")
+
+
+# --- loading models ------------------------------------------------------------------------------------------------
+
+# heads whose public checkpoints are, as a rule, encoders stored in fp32; causal language models are stored in 16 bits
+FP32_HEADS = (
+    "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForImageClassification",
+    "ForMultipleChoice", "ForAudioClassification", "ForObjectDetection", "ForSemanticSegmentation", "ForCTC",
+)  # fmt: skip
+
+
+def class_of(call: Call) -> str:
+    return str(call.name.rpartition(".")[0].rpartition(".")[2])
+
+
+@calls("transformers.*")
+def anything(call: Call) -> Abstract:
+    last = call.name.rpartition(".")[2]
+    if last == "from_pretrained" and is_model_class(class_of(call)):
+        return load_model(call, class_of(call))
+    if last == "from_config" and is_model_class(class_of(call)):
+        return model_object(call, class_of(call), Unknown("a model without a checkpoint"), requested_dtype(call), "create")
+    if last == "from_pretrained" and class_of(call).endswith("Config"):
+        return Object("config", call.name, {"$checkpoint": call.argument("pretrained_model_name_or_path", 0)})
+    if is_model_class(last):
+        return model_object(call, last, Unknown("a model without a checkpoint"), None, "create")
+    if last in ("AdamW", "Adafactor"):
+        from t4lint.libraries.torch import new_optimizer
+
+        return new_optimizer(call, last)
+    if last.endswith(("Trainer",)):
+        return trainer(call)
+    if last[:1].isupper() and last.endswith("Config"):
+        return Object("config", call.name, dict(call.arguments.keywords))
+    if last == "pipeline":
+        return Unknown("a pipeline")
+    from t4lint.libraries.registry import library_default
+
+    return library_default(call)
+
+
+def is_model_class(name: str) -> bool:
+    if name.endswith(("Config", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "Trainer", "Arguments")):
+        return False
+    return name.startswith("AutoModel") or name.endswith(("Model", "LMHeadModel", "PreTrainedModel")) or "For" in name[1:]
+
+
+def load_model(call: Call, cls: str) -> Abstract:
+    checkpoint = call.argument("pretrained_model_name_or_path", 0)
+    return model_object(call, cls, checkpoint, requested_dtype(call), "load")
+
+
+def requested_dtype(call: Call) -> Abstract | None:
+    value = call.arguments.get("dtype") or call.arguments.get("torch_dtype")
+    return call.machine.resolve(value) if value is not None else None
+
+
+def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract | None, role: str) -> Object:
+    m = call.machine
+    quantization, compute = quantized(m, call)
+    dtype = resulting_dtype(call, cls, requested, role, quantization)
+    module = Object(
+        "module",
+        f"transformers.{cls}",
+        {
+            "$dtype": dtype,
+            "$device": loaded_device(m, call),
+            "training": Const(role == "create"),
+            "$checkpoint": checkpoint,
+            "$quantization": quantization,
+            "$transformers": Const(True),
+        },
+    )
+    attention = call.arguments.get("attn_implementation")
+    old_flag = call.arguments.get("use_flash_attention_2")
+    if attention is None and old_flag is not None and m.truth(old_flag) is True:
+        attention = Const("flash_attention_2", old_flag.origins)
+    m.emit(
+        Model,
+        role,
+        module.uid,
+        name=checkpoint,
+        dtype=dtype,
+        requested_dtype=named_dtype(m, requested),
+        quantization=quantization,
+        compute_dtype=compute,
+        attention=attention or Const(None),
+        device_map=call.argument("device_map", None, Const(None)),
+        evidence=cls,
+    )
+    if attention is not None:
+        m.emit(Attention, "config", module.uid, implementation=attention)
+    return module
+
+
+def named_dtype(m: Any, requested: Abstract | None) -> Abstract:
+    if requested is None:
+        return Const(None)
+    return m.mapped(requested, lambda leaf: dtype_like(m, leaf) or leaf)  # type: ignore[no-any-return]
+
+
+def resulting_dtype(call: Call, cls: str, requested: Abstract | None, role: str, quantization: Abstract) -> Abstract:
+    """The dtype that the weights have after loading; version pivots: 5.0 (checkpoint dtype by default)."""
+    m = call.machine
+    if requested is not None and not (isinstance(requested, Const) and requested.value in (None, "auto")):
+        return named_dtype(m, requested)
+    auto = isinstance(requested, Const) and requested.value == "auto"
+    if role == "create" or (not auto and not m.at_least("transformers", "5.0")):
+        return Const("float32", (m.here("default", f"{cls} is built in float32 unless a dtype is given"),))
+    if any(cls.endswith(head) for head in FP32_HEADS) and not auto:
+        note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints with this head"
+        return with_origin(Const("float32"), m.here("default", note), Step("version", "likely"))
+    return Unknown("the dtype of the checkpoint", uid=f"checkpoint dtype {id(call.arguments)}")
+
+
+def loaded_device(m: Any, call: Call) -> Abstract:
+    device_map = call.arguments.get("device_map")
+    if device_map is not None and not (isinstance(device_map, Const) and device_map.value is None):
+        m.globals["$cuda"] = True
+        return Const("cuda" if m.target.gpu is not None else "cpu")
+    return Const("cpu")
+
+
+def quantized(m: Any, call: Call) -> tuple[Abstract, Abstract]:
+    """(quantization, compute dtype) from `quantization_config=` or the old `load_in_4bit=`."""
+    config = m.resolve(call.arguments.get("quantization_config") or NONE)
+    if isinstance(config, Object) and config.kind == "quantization config":
+        return config.attributes["$quantization"], config.attributes["$compute"]
+    for flag, name in (("load_in_4bit", "4bit"), ("load_in_8bit", "8bit")):
+        value = call.arguments.get(flag)
+        if value is not None and m.truth(value) is True:
+            return Const(name, value.origins), Const("float32") if name == "4bit" else Const(None)
+    if isinstance(config, Unknown):
+        return Unknown("the quantization"), Unknown("the quantization")
+    return Const("none"), Const(None)
+
+
+@calls("transformers.BitsAndBytesConfig")
+def bits_and_bytes_config(call: Call) -> Abstract:
+    m = call.machine
+    four, eight = call.argument("load_in_4bit", None, Const(False)), call.argument("load_in_8bit", 0, Const(False))
+    kind: Abstract = Unknown("whether the weights are quantized")
+    if m.truth(four) is True:
+        kind = Const("4bit", four.origins)
+    elif m.truth(eight) is True:
+        kind = Const("8bit", eight.origins)
+    elif m.truth(four) is False and m.truth(eight) is False:
+        kind = Const("none")
+    compute = call.argument("bnb_4bit_compute_dtype", None, Const("float32"))
+    compute = m.mapped(compute, lambda leaf: dtype_like(m, leaf) or leaf)
+    return Object("quantization config", call.name, {"$quantization": kind, "$compute": compute})
+
+
+@methods("config", "getattr")
+def config_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    return Unknown(f"{name} of a model's configuration", uid=f"{call.receiver.uid}.{name}")
+
+
+@methods("config", "setattr")
+def config_set(call: Call) -> Abstract:
+    name, value = call.arguments.positional[0].value, call.arguments.positional[1]  # type: ignore[attr-defined]
+    if name in ("_attn_implementation", "attn_implementation"):
+        call.machine.emit(Attention, "config", call.receiver.uid, implementation=value)
+    return NONE
+
+
+@methods("config", "*")
+def config_method(call: Call) -> Abstract:
+    return Unknown("a value of a configuration")
+
+
+@methods("module", "save_pretrained", "push_to_hub", "resize_token_embeddings", "enable_input_require_grads", "print_trainable_parameters", "get_input_embeddings", "tie_weights", "generate", "num_parameters")
+def model_method(call: Call) -> Abstract:
+    return Unknown("a value of a model", varies=bool(call.machine.loops))
+
+
+# --- the Trainer ---------------------------------------------------------------------------------------------------
+
+
+@calls("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.*Trainer")
+def trainer(call: Call) -> Abstract:
+    return build_trainer(call.machine, call.name, call.arguments)
+
+
+@calls("transformers.Trainer(subclass)", "transformers.Seq2SeqTrainer(subclass)")
+def trainer_subclass(call: Call) -> Abstract:
+    """A project's Trainer: unless it replaces the loop, it trains as the library's does."""
+    cls: Class = call.receiver
+    built = build_trainer(call.machine, call.name, call.arguments)
+    for name in ("train", "training_step", "get_train_dataloader", "_inner_training_loop"):
+        if cls.find(name) is not None:
+            built.attributes["$replaced"] = Const(name)
+    return built
+
+
+def build_trainer(m: Any, name: str, arguments: Arguments) -> Object:
+    result = Object("trainer", name)
+    result.attributes["model"] = m.resolve(arguments.get("model", 0) or NONE)
+    result.attributes["args"] = m.resolve(arguments.get("args", 1) or NONE)
+    for key in ("train_dataset", "eval_dataset", "peft_config", "compute_metrics"):
+        value = arguments.get(key)
+        result.attributes[f"${key}"] = m.resolve(value) if value is not None else NONE
+    result.attributes["$open"] = Const(arguments.open)
+    return result
+
+
+@methods("trainer", "train")
+def train(call: Call) -> Abstract:
+    """What the Trainer does at this statement, as the recorder sees it there."""
+    m, trainer_object = call.machine, call.receiver
+    arguments = m.resolve(trainer_object.attributes["args"])
+    if isinstance(arguments, Const) and arguments.value is None:
+        arguments = build_arguments(m, "transformers.TrainingArguments", Arguments(), {})
+    if not isinstance(arguments, Object) or arguments.kind != "arguments":
+        hand_over(m, "the training arguments are not known", Arguments((trainer_object,)))
+        return Unknown("what train() returns")
+    expand_training(m, trainer_object, arguments)
+    return Unknown("what train() returns")
+
+
+def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
+    a = arguments.attributes
+    device = Const("cpu") if m.target.gpu is None or m.truth(a["use_cpu"]) is True else Const("cuda")
+    if device.value == "cuda":
+        m.globals["$cuda"] = True
+    loader: dict[str, Any] = {
+        "batch_size": a["per_device_train_batch_size"],
+        "workers": a["dataloader_num_workers"],
+        "pin_memory": a["dataloader_pin_memory"],
+        "persistent_workers": a["dataloader_persistent_workers"],
+        "prefetch_factor": a["dataloader_prefetch_factor"],
+        "drop_last": a["dataloader_drop_last"],
+        "device": device,
+    }
+    m.emit(Loader, "train", trainer_object.uid, **loader)
+    mixed = precision(m, arguments)
+    dtype = m.mapped(mixed, lambda leaf: math_of(m, leaf, trainer_object))
+    autocast = m.mapped(mixed, autocast_of)
+    if m.truth(autocast) is True and autocast_value(autocast) != "none":
+        m.emit(Autocast, "engine", trainer_object.uid, device=device, dtype=autocast, enabled=Const(True, autocast.origins))
+    short = trainer_object.name.rpartition(".")[2]
+    scaler = m.mapped(mixed, lambda leaf: scaled_of(leaf, trainer_object))
+    replaced = trainer_object.attributes.get("$replaced")
+    if replaced is not None:
+        from t4lint.libraries.torch import EFFECTS
+
+        m.gap(EFFECTS, f"the project replaces the Trainer's {replaced.value}")
+    m.emit(Backward, "", trainer_object.uid, device=device, dtype=dtype, autocast=autocast, scaled_by=scaler, engine="Trainer")
+    m.emit(
+        OptimizerStep,
+        "",
+        f"optimizer of {trainer_object.uid}",
+        device=device,
+        math=m.mapped(dtype, share),
+        backwards=a["gradient_accumulation_steps"],
+        micro_batch=a["per_device_train_batch_size"],
+        engine="Trainer",
+        evidence=short,
+    )
+
+
+def autocast_of(mixed: Abstract) -> Abstract:
+    if not isinstance(mixed, Const):
+        return mixed
+    return Const({"fp16": "float16", "bf16": "bfloat16"}.get(str(mixed.value), "none"), mixed.origins)
+
+
+def autocast_value(value: Abstract) -> str:
+    return str(value.value) if isinstance(value, Const) else "?"
+
+
+def scaled_of(mixed: Abstract, trainer_object: Object) -> Abstract:
+    if not isinstance(mixed, Const):
+        return mixed
+    return Const(f"scaler of {trainer_object.uid}" if mixed.value == "fp16" else "none", mixed.origins)
+
+
+def math_of(m: Any, mixed: Abstract, trainer_object: Object) -> Abstract:
+    """The dtype of the matmuls: mixed precision's, else that of the weights."""
+    if not isinstance(mixed, Const):
+        return mixed
+    if mixed.value in ("fp16", "bf16"):
+        return Const({"fp16": "float16", "bf16": "bfloat16"}[str(mixed.value)], mixed.origins)
+    model = m.resolve(trainer_object.attributes["model"])
+    if isinstance(model, (Object, Instance)):
+        quantization = m.resolve(model.attributes.get("$quantization") or Const("none"))
+        if not (isinstance(quantization, Const) and quantization.value == "none"):
+            return Unknown("the weights are quantized: their matmuls take the compute dtype")
+        weights = m.resolve(model.attributes.get("$dtype") or Unknown("the dtype of the weights"))
+        if isinstance(weights, Const):
+            return Const(weights.value, tidy(mixed.origins, weights.origins))
+        return Unknown("the dtype of the weights", mixed.origins)
+    return Unknown("the model that is trained", mixed.origins)
+
+
+def tidy(first: Provenance, second: Provenance) -> Provenance:
+    return (*first, *(step for step in second if step not in first))
+
+
+@methods("trainer", "evaluate", "predict", "save_model", "log", "save_state", "add_callback", "push_to_hub", "create_model_card", "log_metrics", "save_metrics", "remove_callback")
+def trainer_method(call: Call) -> Abstract:
+    return Unknown("what the Trainer returns", varies=bool(call.machine.loops))
+
+
+@methods("trainer", "getattr")
+def trainer_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    return Unknown(f"{name} of the Trainer", uid=f"{call.receiver.uid}.{name}")
+
+
+@calls("transformers.set_seed", "transformers.logging.*", "transformers.utils.logging.*")
+def nothing(call: Call) -> Abstract:
+    return NONE
+
+
+__all__ = ["Scaler", "replace_origins"]

@@ -1,0 +1,352 @@
+"""Predicted steps with their quantities: peak bytes, bytes by component, seconds on the wire and in matrix products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from t4lint.devices import Gpu, Instance, Target, UnknownTarget, find_target
+from t4lint.memory.communication import allreduce_seconds, compute_seconds, pcie_seconds
+from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, logits_bytes, peak, state_bytes
+from t4lint.memory.recipe import Evidence, Recipe, known_optimizer, recipe_of
+from t4lint.trace import NOT_SAID, Event, Step, Trace, Value, unknown
+
+_SIXTEEN_BIT = ("float16", "bfloat16")
+_MATH_DTYPE = {"fp16": "float16", "bf16": "bfloat16", "no": "float32"}
+# What each way of sharding divides among the ranks.
+_DIVIDES: Mapping[str, tuple[str, ...]] = {
+    "zero1": ("optimizer", "optimizer temporaries"),
+    "zero2": ("optimizer", "optimizer temporaries", "gradients"),
+    "zero3": ("optimizer", "optimizer temporaries", "gradients", "weights"),
+    "fsdp": ("optimizer", "optimizer temporaries", "gradients", "weights"),
+}
+# Full-tensor bytes a parameter on the wire per micro-batch of FSDP: 6 all in 16 bits, 12 all in float32 (counted on
+# FSDP2); ring all-reduce counts its own twice, so half of it goes in.
+_FSDP_TRAFFIC: Band = (3.0, 6.0)
+_BY_LENGTH = ("activations", "logits")
+# Families whose decoder may see shorter sequences than the encoder.
+_TWO_LENGTHS = frozenset({"t5", "bart", "whisper"})
+# Full fine-tuning is presumed where nothing is said of frozen weights; with PEFT in sight at most this share trains.
+_ADAPTER_SHARE = 0.1
+
+
+def fill(trace: Trace) -> Trace:
+    """A predicted trace whose steps carry `parameters`, `peak`, `components`, `communication` and `compute`.
+
+    Bands are (low, high) tuples; an upper edge that nothing bounds is `math.inf`. What cannot be known is unknown, with
+    the reason. What a step carries already stays. Other traces come back as they are.
+    """
+    if trace.basis != "predicted":
+        return trace
+    events = tuple(_filled(trace, event) if isinstance(event, Step) else event for event in trace.events)
+    return replace(trace, events=events)
+
+
+def _filled(trace: Trace, step: Step) -> Event:
+    recipe = recipe_of(trace, step)
+    if isinstance(recipe, Value):
+        values = dict.fromkeys(("parameters", "peak", "components", "communication", "compute"), recipe)
+    else:
+        counted = parameters_of(recipe)
+        components = _components(recipe, counted)
+        values = {
+            "parameters": counted,
+            "components": components,
+            "peak": _peak(recipe, components, trace.target),
+            "communication": _communication(recipe, counted, trace.target, step),
+            "compute": _compute(recipe, counted, trace.target),
+        }
+    missing: dict[str, Any] = {name: value for name, value in values.items() if getattr(step, name) == NOT_SAID}
+    return replace(step, **missing)
+
+
+def parameters_of(recipe: Recipe) -> Value:
+    """How many parameters the model has: as the interpreter counted, else those of its checkpoint."""
+    model = recipe.model
+    if model.parameters.known:
+        return model.parameters
+    if not model.name.known:
+        return model.name if model.name != NOT_SAID else unknown("the model is not known")
+    if model.shape is None:
+        return unknown(f"the size of {model.name.it} is not known")
+    return replace(model.name, it=model.shape.parameters)
+
+
+def trainable_band(recipe: Recipe, parameters: float, evidence: Evidence) -> Band:
+    """How many parameters train. Where nothing is said: all, which is only likely; with PEFT in sight, few."""
+    trainable = recipe.model.trainable
+    if trainable.known:
+        evidence.take(trainable)
+        return (trainable.it, trainable.it)
+    if recipe.peft or _quantized(recipe):
+        return (0.0, _ADAPTER_SHARE * parameters)
+    if trainable != NOT_SAID:
+        return (0.0, parameters)
+    evidence.take(Value(parameters, likely=True))
+    return (parameters, parameters)
+
+
+def _all_train(recipe: Recipe) -> bool:
+    if recipe.peft or _quantized(recipe):
+        return False
+    trainable, counted = recipe.model.trainable, parameters_of(recipe)
+    return trainable == NOT_SAID or (trainable.known and trainable.it == counted.it)
+
+
+def _quantized(recipe: Recipe) -> bool:
+    return recipe.model.quantization.known and recipe.model.quantization.it not in (None, "none")
+
+
+# --- bytes -------------------------------------------------------------------------------------------------------
+
+
+def _components(recipe: Recipe, counted: Value) -> Value:
+    """Bytes by component."""
+    if not counted.known:
+        return counted
+    if not recipe.sharding.known:
+        return recipe.sharding
+    evidence = Evidence()
+    evidence.take(counted)
+    bands = _states(recipe, counted.it, evidence)
+    if recipe.sharding.it != "none":
+        ranks = _ranks(recipe)
+        if not ranks.known:
+            return unknown("sharded over an unknown number of GPUs")
+        evidence.take(recipe.sharding)
+        evidence.take(ranks)
+        bands = _sharded(bands, recipe, ranks.it)
+    return evidence.conclude(bands | _forward(recipe, evidence))
+
+
+def _states(recipe: Recipe, parameters: float, evidence: Evidence) -> dict[str, Band]:
+    """Weights, gradients and optimizer states: the low edges with the fewest that train, the high with the most."""
+    few, many = trainable_band(recipe, parameters, evidence)
+    low, high = (_states_of(recipe, parameters, trainable, evidence) for trainable in (few, many))
+    names = dict.fromkeys((*low, *high))
+    return {name: (low.get(name, (0, 0))[0], high.get(name, (0, 0))[1]) for name in names}
+
+
+def _states_of(recipe: Recipe, parameters: float, trainable: float, evidence: Evidence) -> dict[str, Band]:
+    model = recipe.model
+    dtype = _known(model.dtype, evidence)
+    precision = _known(recipe.mixed_precision, evidence)
+    optimizer = known_optimizer(recipe.optimizer)
+    if optimizer:
+        evidence.take(recipe.optimizer)
+    quantization = _known(model.quantization, evidence) if model.quantization.known else _unsaid_quantization(recipe)
+    embedding = model.shape.embedding if model.shape else 0
+    frozen = state_bytes(
+        parameters - trainable, 0, weights_dtype=dtype, quantization=quantization, embedding=embedding,
+        mixed_precision=precision,
+    )  # fmt: skip
+    adapters = trainable < parameters and dtype != "float32"  # adapters have a dtype of their own
+    sharded_copies = recipe.sharding.it in ("zero1", "zero2", "zero3") and precision not in ("", "no")
+    trained = state_bytes(
+        trainable, trainable, optimizer=optimizer, mixed_precision=precision, embedding=embedding,
+        weights_dtype="" if adapters or sharded_copies else dtype,
+    )  # fmt: skip
+    return {name: _plus(frozen.get(name), trained.get(name)) for name in dict.fromkeys((*frozen, *trained))}
+
+
+def _unsaid_quantization(recipe: Recipe) -> str:
+    """Where nothing is said of quantisation there is none; where something is, but not what, it may be any."""
+    return "none" if recipe.model.quantization == NOT_SAID else ""
+
+
+def _sharded(bands: dict[str, Band], recipe: Recipe, ranks: int) -> dict[str, Band]:
+    """Each rank's share; nothing is certain of what may be offloaded to the host."""
+    divided = _DIVIDES[recipe.sharding.it]
+    return {
+        name: ((0.0 if recipe.offloads else low / ranks), high / ranks if name != "weights" else high)
+        if name in divided
+        else (low, high)
+        for name, (low, high) in bands.items()
+    }
+
+
+def _forward(recipe: Recipe, evidence: Evidence) -> dict[str, Band]:
+    """Activations and logits; nothing is certain, and nothing bounded, without a shape, a batch and a length."""
+    shape = recipe.model.shape
+    batch, length = recipe.micro_batch, recipe.length
+    if shape is None or not shape.layers or not (batch.known and length.known):
+        return {"activations": (0.0, math.inf)}
+    two_lengths = shape.family in _TWO_LENGTHS
+    sizes = (evidence.take(batch).it, evidence.take(length).it)
+    # Without a causal model in sight, there may still be logits of any kind: they only raise the upper edge.
+    low, high = logits_bytes(*sizes, shape.vocabulary, sixteen_bit=_sixteen_bit(recipe))
+    certain = recipe.model.causal and not recipe.chunked_loss and not two_lengths
+    activations = activation_bytes(
+        *sizes, shape.layers, shape.hidden, shape.heads,
+        sixteen_bit=_sixteen_bit(recipe), checkpointing=recipe.checkpointing.it is True,
+    )  # fmt: skip
+    # Below the lowest layer that trains, nothing is kept.
+    kept = _all_train(recipe) and not two_lengths
+    return {
+        "activations": activations if kept else (0.0, activations[1]),
+        "logits": (low if certain else 0.0, high),
+    }
+
+
+def _peak(recipe: Recipe, components: Value, target: Target) -> Value:
+    """Bytes at the worst moment. A sequence length is a maximum in most programs, because batches are padded to their
+    longest sample: where the lower edge needs it to be over the card, the peak is only likely."""
+    if not components.known:
+        return components
+    accumulation = recipe.accumulation
+    accumulates = accumulation.known and accumulation.it > 1
+    lowest, highest = peak(components.it, accumulates=accumulates)
+    states = {name: band for name, band in components.it.items() if name not in _BY_LENGTH}
+    needed = peak(states)[0] < min(lowest, target.gpu.usable_bytes if target.gpu else math.inf)
+    return replace(components, it=(lowest, highest), likely=components.likely or needed)
+
+
+def _sixteen_bit(recipe: Recipe) -> bool:
+    return recipe.mixed_precision.it in ("fp16", "bf16") or recipe.model.dtype.it in _SIXTEEN_BIT
+
+
+# --- seconds -----------------------------------------------------------------------------------------------------
+
+
+def _communication(recipe: Recipe, counted: Value, target: Target, step: Step) -> Value:
+    """Seconds a step on the wire of one rank."""
+    ranks = _ranks(recipe)
+    if not ranks.known:
+        return ranks
+    if ranks.it <= 1:
+        return replace(ranks, it=(0.0, 0.0))
+    if recipe.wrap is None:
+        return unknown("nothing says how the processes share the work")
+    if not counted.known:
+        return counted
+    evidence = Evidence()
+    evidence.take(counted)
+    evidence.take(ranks)
+    traffic = _traffic(recipe, counted.it, step, evidence)
+    if isinstance(traffic, Value):
+        return traffic
+    link = _link(recipe, target, ranks.it, evidence)
+    if isinstance(link, Value):
+        return link
+    return evidence.conclude((traffic[0] * link[0], traffic[1] * link[1]))
+
+
+def _traffic(recipe: Recipe, parameters: float, step: Step, evidence: Evidence) -> Band | Value:
+    """Bytes that a step reduces (a ring sends them twice): gradients once, or once each micro-batch."""
+    assert recipe.wrap is not None
+    how = evidence.take(recipe.wrap.how)
+    if not how.known:
+        return how
+    often = _reductions(recipe, step)
+    if how.it == "ddp":
+        replicated = recipe.wrap.replicated
+        few, many = (evidence.take(replicated).it,) * 2 if replicated.known else (
+            trainable_band(recipe, parameters, evidence)
+        )  # fmt: skip
+        size = _gradient_size(recipe, evidence)
+        return (few * size[0], many * size[1] * often)
+    if how.it == "fsdp":
+        return (_FSDP_TRAFFIC[0] * parameters, _FSDP_TRAFFIC[1] * parameters * often)
+    return unknown(f"the traffic of {how.it} is not modelled")
+
+
+def _gradient_size(recipe: Recipe, evidence: Evidence) -> Band:
+    assert recipe.wrap is not None
+    if recipe.wrap.gradient_bytes.known:
+        return (evidence.take(recipe.wrap.gradient_bytes).it,) * 2
+    size = DTYPE_BYTES.get(_known(recipe.model.dtype, evidence))
+    # Adapters are in float32 on a 16-bit base, or not; a compression hook may halve it.
+    return (2.0, 4.0) if size in (None, 2, 1) else (float(size or 4),) * 2
+
+
+def _reductions(recipe: Recipe, step: Step) -> float:
+    """How often a step reduces at most: engines do so once; a loop of one's own once each micro-batch unless told."""
+    if step.engine:
+        return 1
+    return float(recipe.accumulation.it) if recipe.accumulation.known else 1
+
+
+def _link(recipe: Recipe, target: Target, ranks: int, evidence: Evidence) -> Band | Value:
+    """Seconds for one byte of an all-reduce among `ranks` ranks."""
+    if not recipe.nodes.known:
+        return recipe.nodes
+    if recipe.nodes.it == 1:
+        if target.gpu is None or target.gpu.nvlink:
+            return unknown("the link between the GPUs is not known")
+        return pcie_seconds(1, 1, ranks)
+    evidence.take(recipe.instance)
+    instance = _instance(recipe, target)
+    if instance is None:
+        return unknown("the network of the nodes is not known: name the instance as the target")
+    fastest = instance.network_gbps_max or instance.network_gbps_baseline
+    if not fastest:
+        return unknown(f"the network of {instance.name} is not known")
+    sustained = instance.network_gbps_baseline
+    return allreduce_seconds(1, 1, ranks, fastest, provider=instance.provider, sustained_gbps=sustained)
+
+
+def _instance(recipe: Recipe, target: Target) -> Instance | None:
+    if not recipe.instance.known:
+        return target.instance
+    try:
+        return find_target(str(recipe.instance.it)).instance
+    except UnknownTarget:
+        return None
+
+
+def _compute(recipe: Recipe, counted: Value, target: Target) -> Value:
+    """Seconds a step of matrix products: low at the rate measured for large products, high at the effective one."""
+    shape = recipe.model.shape
+    for needed in (counted, recipe.micro_batch, recipe.length, recipe.accumulation, recipe.mixed_precision):
+        if not needed.known:
+            return needed
+    if shape is not None and shape.experts:
+        return unknown("each token uses only some of the experts")
+    evidence = Evidence()
+    rates = _rates(recipe, target.gpu, evidence)
+    if isinstance(rates, Value):
+        return rates
+    tokens = math.prod(evidence.take(it).it for it in (recipe.micro_batch, recipe.length, recipe.accumulation))
+    parameters = evidence.take(counted).it
+    few, many = trainable_band(recipe, parameters, evidence)
+    multiplied = min(parameters, shape.multiplied) if shape else parameters
+    recompute = recipe.checkpointing.it is True
+    low = compute_seconds(multiplied, tokens, rates[1], trainable=min(few, multiplied), recompute=recompute)
+    high = compute_seconds(parameters, tokens, rates[0], trainable=many, recompute=recompute)
+    return evidence.conclude((low, high))
+
+
+def _rates(recipe: Recipe, gpu: Gpu | None, evidence: Evidence) -> Band | Value:
+    """(effective, measured) FLOP/s of the dtype that the matrix products run in."""
+    dtype = _MATH_DTYPE.get(evidence.take(recipe.mixed_precision).it, "")
+    if recipe.mixed_precision.it == "no":
+        if not recipe.model.dtype.known:
+            return recipe.model.dtype
+        dtype = evidence.take(recipe.model.dtype).it
+    if gpu is None or dtype not in gpu.effective_flops or dtype not in gpu.measured_flops:
+        return unknown(f"no rate is known for {dtype or 'this dtype'} on {gpu.name if gpu else 'this machine'}")
+    return (gpu.effective_flops[dtype], gpu.measured_flops[dtype])
+
+
+# --- small things ------------------------------------------------------------------------------------------------
+
+
+def _ranks(recipe: Recipe) -> Value:
+    """How many processes train together."""
+    for value in (recipe.nodes, recipe.per_node):
+        if not value.known:
+            return value if value != NOT_SAID else unknown("the number of processes is not known")
+    evidence = Evidence()
+    return evidence.conclude(evidence.take(recipe.nodes).it * evidence.take(recipe.per_node).it)
+
+
+def _known(value: Value, evidence: Evidence) -> str:
+    """The text of a value, empty when unknown."""
+    return str(evidence.take(value).it) if value.known else ""
+
+
+def _plus(one: Band | None, other: Band | None) -> Band:
+    left, right = one or (0.0, 0.0), other or (0.0, 0.0)
+    return (left[0] + right[0], left[1] + right[1])

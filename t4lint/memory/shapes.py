@@ -1,0 +1,100 @@
+"""Shapes of common checkpoints, by the names that people write.
+
+`checkpoints.csv` is made by `scripts/build_checkpoints.py` from published packages; each row names its source.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_TABLE = Path(__file__).parent / "checkpoints.csv"
+# Organisations that republish the checkpoints of others under the same name.
+_MIRRORS = frozenset({"unsloth"})
+# What quantised copies add to the name of the checkpoint that they were made from.
+_QUANTISED = re.compile(r"(-unsloth)?-bnb-[48]bit$|-awq$|-gptq(-int[48])?$|-fp8$")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A checkpoint's shape; 0 where the source does not say. `layers` counts encoder and decoder together.
+
+    `tied` is None where no source states whether the output layer shares the embedding; `parameters` is then a lower
+    bound that counts it once.
+    """
+
+    id: str
+    family: str
+    parameters: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    vocabulary: int
+    tied: bool | None
+    experts: int
+    checkpoint_dtype: str
+    source: str
+
+    @property
+    def embedding(self) -> int:
+        """Parameters that are rows of a vocabulary: the embedding, and the output layer where it is its own."""
+        return self.vocabulary * self.hidden * (2 if self.tied is False and self.vocabulary else 1)
+
+    @property
+    def multiplied(self) -> int:
+        """Parameters that a token is multiplied with: all but an embedding that is only looked up."""
+        return self.parameters - (self.vocabulary * self.hidden if self.tied is False else 0)
+
+
+def find_shape(name: str) -> Shape | None:
+    """The shape of a checkpoint: by its id, with or without the organisation, in any case.
+
+    A quantised copy (`unsloth/...-bnb-4bit`) has the shape of what it was made from. A name under another organisation
+    is another checkpoint, and so unknown.
+    """
+    organisation, _, short = name.strip().lower().rstrip("/").rpartition("/")
+    for candidate in (short, _QUANTISED.sub("", short)):
+        for shape in shapes().get(candidate, ()):
+            if organisation in ("", *_MIRRORS, shape.id.lower().rpartition("/")[0]):
+                return shape
+    return None
+
+
+@cache
+def shapes() -> Mapping[str, tuple[Shape, ...]]:
+    """All shapes by name without organisation, lower case."""
+    known: dict[str, tuple[Shape, ...]] = {}
+    with _TABLE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            shape = _shape(row)
+            for name in (row["id"].rpartition("/")[2], *row["aliases"].split()):
+                key = name.lower()
+                known[key] = (*known.get(key, ()), shape)
+                if key.startswith("meta-llama-"):
+                    bare = key.removeprefix("meta-")
+                    known[bare] = (*known.get(bare, ()), shape)
+    return known
+
+
+def _shape(row: dict[str, str]) -> Shape:
+    return Shape(
+        id=row["id"],
+        family=row["family"],
+        parameters=int(row["parameters"]),
+        layers=int(row["layers"] or 0),
+        hidden=int(row["hidden"] or 0),
+        heads=int(row["heads"] or 0),
+        kv_heads=int(row["kv_heads"] or 0),
+        intermediate=int(row["intermediate"] or 0),
+        vocabulary=int(row["vocabulary"] or 0),
+        tied={"yes": True, "no": False}.get(row["tied"]),
+        experts=int(row["experts"] or 0),
+        checkpoint_dtype=row["checkpoint_dtype"],
+        source=row["source"],
+    )

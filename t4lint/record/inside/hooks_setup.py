@@ -1,0 +1,314 @@
+"""What torch is asked for around the loop: loaders, questions about the GPU, switches, casts, copies, processes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from . import guard, journal
+from .frames import Site, caller_is_user, look
+from .journal import fact
+from .probe import given, wrap
+from .state import state
+
+
+def install(torch: Any) -> None:
+    for group in (_loader, _predicates, _switches, _casts, _copies, _compile, _save, _wraps, _process_group):
+        try:
+            group(torch)
+        except Exception as error:
+            journal.trouble(f"{group.__module__}.{group.__name__}", error)
+
+
+# --- data --------------------------------------------------------------------------------------------------------
+
+
+def _loader(torch: Any) -> None:
+    loader = torch.utils.data.DataLoader
+    original = loader.__init__
+
+    def made(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        site = look()
+        if error is None and not site.within("accelerate.data_loader"):  # which wraps a loader that we have seen
+            _say_loader(torch, given(original, args, kwargs), site)
+
+    wrap(loader, "__init__", None, made)
+
+
+def _say_loader(torch: Any, asked: dict[str, Any], site: Site) -> None:
+    loader = asked["self"]
+    sampler = asked["sampler"] if asked["sampler"] is not None else asked["batch_sampler"]
+    role = ""
+    if site.engine == "Trainer":
+        evaluates = site.through("get_eval_dataloader", "get_test_dataloader", "evaluate", "predict")
+        role = "eval" if evaluates else "train"
+    size = loader.batch_size
+    journal.emit(
+        "loader",
+        site,
+        role=role,
+        batch_size=size if size is not None else getattr(loader.batch_sampler, "batch_size", None),
+        workers=loader.num_workers,
+        pin_memory=bool(loader.pin_memory),
+        persistent_workers=bool(loader.persistent_workers),
+        prefetch_factor=loader.prefetch_factor,
+        shuffle=isinstance(loader.sampler, torch.utils.data.RandomSampler),
+        sampler="none" if sampler is None else type(sampler).__name__,
+        drop_last=bool(loader.drop_last),
+    )
+
+
+def _copies(torch: Any) -> None:
+    """`Tensor.to(device)` and `Tensor.cuda()`, where the user's own code calls them."""
+
+    def after_to(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        if error is None and type(args[0]) is torch.Tensor and caller_is_user():
+            asked = kwargs.get("device", args[1] if len(args) > 1 else None)
+            if isinstance(asked, (str, int, torch.device)) and not isinstance(asked, bool):
+                non_blocking = kwargs.get("non_blocking", args[3] if len(args) > 3 else False)
+                _say_copy(args[0], result.device.type, non_blocking)
+
+    def before_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if type(args[0]) is torch.Tensor and caller_is_user():
+            _say_copy(args[0], "cuda", kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
+
+    wrap(torch.Tensor, "to", None, after_to)
+    wrap(torch.Tensor, "cuda", before_cuda)
+
+
+def _say_copy(tensor: Any, destination: str, non_blocking: Any) -> None:
+    fact(
+        "copy",
+        look(),
+        {"size": tensor.numel() * tensor.element_size()},
+        source=tensor.device.type,
+        destination=destination,
+        non_blocking=bool(non_blocking),
+    )
+
+
+# --- questions and switches ----------------------------------------------------------------------------------------
+
+
+def _predicates(torch: Any) -> None:
+    """Only where the user's own code asks; libraries ask all the time."""
+    names = (
+        "is_available is_bf16_supported is_tf32_supported get_device_capability get_device_name device_count"
+        " get_device_properties"
+    )
+    for name in names.split():
+        wrap(torch.cuda, name, None, ask(f"torch.cuda.{name}"))
+
+
+def ask(function: str) -> Any:
+    """A look at the answer of a predicate."""
+
+    def after(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        if caller_is_user():
+            raised = f"{type(error).__name__}: {error}" if error is not None else None
+            fact("predicate", look(), function=function, result=result, raised=raised)
+
+    return after
+
+
+def _switches(torch: Any) -> None:
+    functions = [
+        (torch, "set_float32_matmul_precision"),
+        (torch, "set_default_dtype"),
+        (torch, "use_deterministic_algorithms"),
+        (torch.backends.cuda, "enable_flash_sdp"),
+        (torch.backends.cuda, "enable_mem_efficient_sdp"),
+        (torch.backends.cuda, "enable_math_sdp"),
+        (torch.backends.cuda, "enable_cudnn_sdp"),
+    ]
+    for owner, name in functions:
+        wrap(owner, name, _called(f"{owner.__name__}.{name}"))
+    wrap(torch.autograd.set_detect_anomaly, "__init__", _called("torch.autograd.set_detect_anomaly", 1))
+    wrap(torch.autograd.detect_anomaly, "__init__", _constant("torch.autograd.detect_anomaly", True))
+    wrap(type(torch.backends.cuda.matmul), "__setattr__", _assigned("torch.backends.cuda.matmul"))
+    _properties(torch)
+
+
+def _called(name: str, index: int = 0) -> Any:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        site = look()
+        if site.user and not site.engine:
+            fact(
+                "switch", site, name=name, value=args[index] if len(args) > index else next(iter(kwargs.values()), None)
+            )
+
+    return before
+
+
+def _constant(name: str, value: Any) -> Any:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        fact("switch", look(), name=name, value=value)
+
+    return before
+
+
+def _assigned(module: str) -> Any:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if caller_is_user():
+            fact("switch", look(), name=f"{module}.{args[1]}", value=args[2])
+
+    return before
+
+
+def _properties(torch: Any) -> None:
+    """`torch.backends.cudnn.*`: descriptors on the class of the module, which do not know their own names."""
+    names = {
+        id(value): f"torch.backends.cudnn.{name}"
+        for name, value in vars(type(torch.backends.cudnn)).items()
+        if hasattr(value, "__set__")
+    }
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = names.get(id(args[0]))
+        if name and caller_is_user():
+            fact("switch", look(), name=name, value=args[2])
+
+    wrap(torch.backends.ContextProp, "__set__", before)
+
+
+# --- models ------------------------------------------------------------------------------------------------------
+
+
+def _casts(torch: Any) -> None:
+    """Casts of whole modules by the user's code; `Module.to(device)` alone is none."""
+
+    def after_named(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        if error is None:
+            _say_cast(args[0])
+
+    def after_to(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        if error is None and torch._C._nn._parse_to(*args[1:], **kwargs)[1] is not None:
+            _say_cast(args[0])
+
+    for name in ("half", "bfloat16", "float", "double"):
+        wrap(torch.nn.Module, name, None, after_named)
+    wrap(torch.nn.Module, "to", None, after_to)
+
+
+def _say_cast(module: Any) -> None:
+    site = look()
+    if not site.user or any(not name.startswith(("torch", "transformers.modeling_utils")) for name, _ in site.between):
+        return
+    journal.emit("model", site, role="cast", name=type(module).__name__, **describe(module))
+
+
+def describe(module: Any) -> dict[str, Any]:
+    """Parameters of a module: how many, how many trained, in which dtype most of them are."""
+    sizes: dict[str, int] = {}
+    trainable = 0
+    for parameter in module.parameters():
+        name = str(parameter.dtype).removeprefix("torch.")
+        sizes[name] = sizes.get(name, 0) + parameter.numel()
+        trainable += parameter.numel() if parameter.requires_grad else 0
+    dtype = max(sizes, key=lambda name: sizes[name]) if sizes else None
+    return {"parameters": sum(sizes.values()), "trainable": trainable, "dtype": dtype}
+
+
+def _compile(torch: Any) -> None:
+    """Libraries call it at import; only the user's call, or an engine's for it, counts."""
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        site = look()
+        if site.user and (site.engine or not any(not name.startswith("torch") for name, _ in site.between)):
+            state.compiled = True
+            fact("compile", site, mode=kwargs.get("mode"))
+
+    wrap(torch, "compile", before)
+    wrap(torch.nn.Module, "compile", before)
+
+
+def _save(torch: Any) -> None:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        path = args[1] if len(args) > 1 else kwargs.get("f")
+        is_path = isinstance(path, str) or hasattr(path, "__fspath__")
+        if is_path and guard.active():
+            guard.cut(path)  # torch writes from C++, which no audit hook sees
+        fact("save", look(), target=path if is_path else None)
+
+    wrap(torch, "save", before)
+
+
+# --- several processes -------------------------------------------------------------------------------------------
+
+
+def _wraps(torch: Any) -> None:
+    parallel = sys.modules.get("torch.nn.parallel")
+    if parallel is not None:
+        _wrap_class(parallel.DistributedDataParallel, "ddp")
+        _wrap_class(parallel.DataParallel, "data_parallel")
+
+
+def _wrap_class(kind: Any, how: str) -> None:
+    original = kind.__init__
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        asked = given(original, args, kwargs)
+        asked.pop("self", None)
+        _say_wrap(how, asked.pop("module"), asked)
+
+    wrap(kind, "__init__", before)
+
+
+def _say_wrap(how: str, module: Any, options: dict[str, Any]) -> None:
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    count = sum(parameter.numel() for parameter in trained)
+    size = sum(parameter.numel() * parameter.element_size() for parameter in trained)
+    fact(
+        "wrap",
+        look(),
+        how=how,
+        replicated=count if how in ("ddp", "data_parallel") else None,
+        gradient_bytes=round(size / count, 3) if count else None,
+        options={
+            name: value
+            for name, value in options.items()
+            if value is None or isinstance(value, (bool, int, float, str))
+        },
+    )
+
+
+def _fsdp(module: Any) -> None:
+    _wrap_class(module.FullyShardedDataParallel, "fsdp")
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        site = look()
+        if site.user and args and hasattr(args[0], "parameters"):
+            _say_wrap(
+                "fsdp", args[0], {name: value for name, value in kwargs.items() if isinstance(value, (bool, int))}
+            )
+
+    if hasattr(module, "fully_shard") and not hasattr(module.fully_shard, "state"):
+        wrap(module, "fully_shard", before)
+
+
+HOOKS = {"torch.distributed.fsdp": _fsdp}
+
+
+def _process_group(torch: Any) -> None:
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available():
+        return
+    module = distributed.distributed_c10d
+    original = module.init_process_group
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        asked = given(original, args, kwargs)
+        backend = str(asked["backend"]) if asked.get("backend") is not None else None
+        fact("process_group", look(), backend=backend, rank=asked.get("rank"), world_size=asked.get("world_size"))
+
+    def after(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        if error is None:
+            journal.emit(
+                "ranks",
+                rank_seen=distributed.get_rank(),
+                world_size=distributed.get_world_size(),
+                backend=distributed.get_backend(),
+            )
+
+    wrap(module, "init_process_group", before, after)
+    distributed.init_process_group = module.init_process_group

@@ -1,0 +1,136 @@
+"""The JSON contract, version 1. Fields may be added, none removed or changed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from t4lint.rule import Confidence, FixSafety, Severity
+
+
+class Model(BaseModel):
+    """What all of them share: no field that is not in the contract."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tool(Model):
+    """What wrote the report."""
+
+    name: str
+    version: str
+
+
+class Target(Model):
+    """The GPU, place or instance that was asked about. `total_memory` is in bytes."""
+
+    name: str
+    gpu: str | None = None
+    capability: str | None = None
+    total_memory: int | None = None
+
+
+class Place(Model):
+    """A step in where a value came from, or another place that belongs to a finding."""
+
+    path: str | None
+    line: int | None
+    column: int | None
+    note: str
+
+
+class Edit(Model):
+    """Replace the text between two places, both as (line, column), the end exclusive."""
+
+    path: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+
+class Fix(Model):
+    """Edits that remove a finding."""
+
+    safety: FixSafety
+    title: str
+    edits: list[Edit]
+
+
+class Verdict(Model):
+    """What a run said about a finding."""
+
+    verdict: Literal["confirmed", "refuted", "undecided", "not exercised"]
+    basis: Literal["t4", "gpu", "phantom", "cpu"]
+    confidence: Confidence
+    evidence: str
+    reason: str
+
+
+class Finding(Model):
+    """One fault at one place. `runs` are indices into the report's runs; `suppressed` is the reason, if it is."""
+
+    rule: str
+    severity: Severity
+    confidence: Confidence
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    cell: int | None
+    cell_line: int | None
+    message: str
+    help: str
+    provenance: list[Place]
+    fix: Fix | None
+    fingerprint: str
+    runs: list[int]
+    related: list[Place]
+    suppressed: str | None
+    verdict: Verdict | None
+
+
+class Memory(Model):
+    """What fills the card, in bytes, without the context."""
+
+    peak_allocated: int | None
+    peak_reserved: int | None
+    low: int | None
+    high: int | None
+    limit: int
+    phase: Literal["forward", "backward", "optimizer", "eval"] | None
+    components: dict[str, int]
+    basis: str
+
+
+class Error(Model):
+    """Something that kept t4lint from doing what it was asked."""
+
+    path: str
+    line: int | None
+    message: str
+
+
+class Run(Model):
+    """One run that was predicted or recorded. `launch` is `path:line` of the command that starts it."""
+
+    launch: str | None
+    script: str
+    command: str
+    versions: dict[str, str]
+    processes: int | None
+    exit_code: int | None
+
+
+class Report(Model):
+    """The whole of it."""
+
+    version: Literal[1]
+    tool: Tool
+    target: Target
+    findings: list[Finding]
+    memory: Memory | None
+    errors: list[Error]
+    files: int
+    runs: list[Run]

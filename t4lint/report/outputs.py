@@ -1,0 +1,129 @@
+"""Where reports go: `FORMAT` for the screen, `FORMAT:FILE` for a file. A renderer is imported when it is used."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from t4lint.findings import Report
+
+FORMATS = ("text", "json")
+PIPED_WIDTH = 120  # cells that a line of code may take where no terminal says how wide it is
+
+
+class OutputError(ValueError):
+    """An output that was asked for cannot be had; the message is for people."""
+
+
+class Output(NamedTuple):
+    """One report to write; without a file it goes to the screen."""
+
+    format: str
+    file: Path | None = None
+
+
+def parse(given: Sequence[str], known: Sequence[str] = FORMATS) -> tuple[Output, ...]:
+    """What the `--output-format` flags ask for; text on the screen when there is none."""
+    outputs = tuple(dict.fromkeys(_parse_one(text, known) for text in given or ("text",)))
+    if sum(output.file is None for output in outputs) > 1:
+        raise OutputError("only one format can go to the screen; give the others a file, e.g. json:report.json")
+    return outputs
+
+
+def _parse_one(text: str, known: Sequence[str]) -> Output:
+    name, colon, file = text.partition(":")
+    if name not in known:
+        raise OutputError(f"unknown output format {name!r}; the formats are {', '.join(known)}")
+    if colon and not file:
+        raise OutputError(f"{text!r} names no file; write {name} alone, or {name}:FILE")
+    return Output(name, Path(file) if file and file != "-" else None)
+
+
+def write(report: Report, outputs: Iterable[Output], *, version: str, verbose: bool = False) -> None:
+    """Write the report everywhere that it was asked for. When all of it goes to files, a summary goes to stderr."""
+    outputs = tuple(outputs)
+    for output in outputs:
+        if output.file is None:
+            to_screen(render(report, output, version=version, verbose=verbose), json=output.format == "json")
+        else:
+            _to_file(output.file, render(report, output, version=version, verbose=verbose))
+    if all(output.file is not None for output in outputs):
+        from t4lint.report.text import summary
+
+        print(summary(report), file=sys.stderr)
+
+
+def render(report: Report, output: Output, *, version: str, verbose: bool = False) -> str:
+    """The report in one format."""
+    if output.format == "json":
+        from t4lint.report.json_report import render as render_json
+
+        return render_json(report, version=version)
+    from t4lint.report.text import render as render_text
+
+    if output.file is not None or not is_terminal():
+        colour = output.file is None and has_colour(sys.stdout)
+        return render_text(report, colour=colour, width=PIPED_WIDTH, verbose=verbose)
+    width = terminal_width()
+    return render_text(report, colour=has_colour(sys.stdout), width=width, wrap=True, verbose=verbose)
+
+
+def is_terminal() -> bool:
+    """Does a person look at stdout?"""
+    return sys.stdout.isatty()
+
+
+def terminal_width() -> int:
+    """The width of the terminal, in cells."""
+    return shutil.get_terminal_size().columns
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Colour on a terminal; NO_COLOR and FORCE_COLOR have their usual meaning."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def to_screen(text: str, *, json: bool = False) -> None:
+    """Write to stdout, whatever it can encode. A reader that has gone away (`| head`) is no fault."""
+    try:
+        sys.stdout.write(_encodable(text, sys.stdout.encoding or "utf-8", json=json))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence()
+
+
+def silence() -> None:
+    """Nobody reads stdout any more: keep Python from complaining about it when it exits."""
+    with suppress(OSError, ValueError, io.UnsupportedOperation):  # where stdout is not a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _encodable(text: str, encoding: str, *, json: bool) -> str:
+    """What an old terminal cannot show is spelled out, in JSON in JSON's own way."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        if json:
+            from json import dumps, loads
+
+            return dumps(loads(text), indent=2) + "\n"
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text
+
+
+def _to_file(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror or error}") from error

@@ -1,0 +1,286 @@
+"""The report for people: code frames, where values came from, what to do, and a summary."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from t4lint.report.frame import Row, frame, split_lines, visible
+from t4lint.trace import Location, Origin
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from t4lint.findings import Finding, Problem, Related, Report, RunInfo, Verdict
+
+COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+VERDICTS = {"confirmed": "bold", "refuted": "green", "undecided": "dim", "not exercised": "dim"}
+GUTTER = "bold blue"
+SHOWN_RUNS = 3  # launches named at one finding
+LONG_LABEL = 12  # cells from which on a broken sentence goes on near the margin
+_IN_THE_FRAME = ("literal", "flag", "key")  # origins that the frame itself shows
+
+
+def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False, verbose: bool = False) -> str:
+    """The whole report. `wrap` breaks long sentences at `width` (code is always cut there); `verbose` lists the runs."""
+    page = _Page(width, wrap)
+    blocks = [_finding(page, report, finding) for finding in sorted_findings(report.findings)]
+    blocks += [_problem(problem) for problem in report.problems]
+    if verbose and report.runs:
+        blocks.append(_runs(page, report.runs))
+    blocks.append(_summary(report))
+    return _joined(blocks, colour=colour)
+
+
+def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """The order in which people read: by file, then from top to bottom."""
+    return sorted(findings, key=lambda it: (it.location.path, it.location.line, it.location.column, it.rule))
+
+
+def summary(report: Report) -> str:
+    """One or two lines: how much was found, where, and for which GPU."""
+    return _summary(report).plain
+
+
+def place(location: Location) -> str:
+    """`path:line:column`; for a notebook the cell and the line in it, counted as notebooks show them."""
+    path = visible(location.path)
+    if location.cell is None:
+        return f"{path}:{location.line}:{location.column}"
+    return f"{path}:cell {location.cell + 1}:{location.cell_line or 1}:{location.column}"
+
+
+# --- blocks ------------------------------------------------------------------------------------------------------
+
+
+class _Page:
+    """How wide things may be."""
+
+    def __init__(self, width: int, wrap: bool) -> None:
+        self.width = max(width, 40)
+        self.wrap = wrap
+        self._console: Console | None = None
+
+    def lines(self, text: str, width: int) -> list[str]:
+        """Text as the lines that it takes, each at most `width` cells where long ones are to be broken."""
+        found = [visible(line) for line in split_lines(text.strip())]
+        return [part for line in found for part in self._folded(line, width)] if self.wrap else found
+
+    def _folded(self, line: str, width: int) -> list[str]:
+        from rich.console import Console
+
+        self._console = self._console or Console(file=io.StringIO(), width=self.width)
+        return [part.plain.rstrip() for part in Text(line).wrap(self._console, max(width, 20))]
+
+
+def _finding(page: _Page, report: Report, finding: Finding) -> Text:
+    rows = _rows(page, report, finding.location)
+    others = [(related, _rows(page, report, related.location, related)) for related in finding.related]
+    margin = _margin([rows, *(shown for _, shown in others)])
+    colour = COLOURS[finding.severity]
+    block = _header(f"{finding.severity}[{finding.rule}]", finding.message, colour)
+    _arrow(block, margin, "-->", place(finding.location))
+    _frame(block, rows, margin, colour)
+    for related, shown in others:
+        if shown:
+            _arrow(block, margin, ":::", place(related.location))
+            _frame(block, shown, margin, GUTTER)
+    notes = list(_notes(report, finding, [related for related, shown in others if not shown]))
+    if notes and rows:
+        block.append(f"\n{' ' * margin} |", GUTTER)
+    for label, text, style in notes:
+        _note(page, block, margin, label, text, style)
+    return block
+
+
+def _notes(report: Report, finding: Finding, unseen: list[Related]) -> Iterator[tuple[str, str, str]]:
+    """What stands below the frame, as (label, text, style of the label)."""
+    for origin in _chain(finding):
+        yield "from", _origin(origin), "bold"
+    for related in unseen:
+        yield "see", f"{related.note} ({place(related.location)})", "bold"
+    if finding.help:
+        yield "help", finding.help, "bold green"
+    yield from _launches(report, finding)
+    if finding.confidence != "certain":
+        yield "confidence", finding.confidence, "bold"
+    if finding.verdict is not None:
+        yield _verdict(finding.verdict)
+
+
+def _chain(finding: Finding) -> tuple[Origin, ...]:
+    """The provenance, unless it is the one step that the frame already shows."""
+    steps = finding.provenance
+    if len(steps) == 1 and steps[0].location == finding.location and steps[0].how in _IN_THE_FRAME:
+        return ()
+    return steps
+
+
+def _origin(origin: Origin) -> str:
+    return f"{origin.note} ({place(origin.location)})" if origin.location else origin.note
+
+
+def _launches(report: Report, finding: Finding) -> Iterator[tuple[str, str, str]]:
+    """The launches that a finding belongs to, when there are others that are free of it."""
+    runs = [report.runs[index] for index in finding.runs if 0 <= index < len(report.runs)]
+    if not runs or len(runs) == len(report.runs):
+        return
+    for run in runs[:SHOWN_RUNS]:
+        yield "run", _run(run), "bold"
+    if len(runs) > SHOWN_RUNS:
+        yield "run", f"and {len(runs) - SHOWN_RUNS} more", "bold"
+
+
+def _run(run: RunInfo) -> str:
+    return f"{run.command} ({run.launch})" if run.launch else run.command
+
+
+def _verdict(verdict: Verdict) -> tuple[str, str, str]:
+    label = verdict.verdict if verdict.verdict == "not exercised" else f"{verdict.verdict} on {verdict.basis}"
+    if verdict.confidence != "certain" and verdict.verdict in ("confirmed", "refuted"):
+        label += f" ({verdict.confidence})"
+    said = "; ".join(part for part in (verdict.evidence, verdict.reason) if part)
+    return label, said, VERDICTS[verdict.verdict]
+
+
+def _problem(problem: Problem) -> Text:
+    block = _header("error", problem.message, COLOURS["error"])
+    where = ":".join(
+        str(part) for part in (visible(problem.path), problem.line, problem.column) if part not in (None, "")
+    )
+    if where:
+        _arrow(block, 1, "-->", where)
+    return block
+
+
+def _runs(page: _Page, runs: tuple[RunInfo, ...]) -> Text:
+    block = Text().append("runs:", "bold")
+    for run in runs:
+        facts = [f"{run.processes} processes"] if run.processes and run.processes > 1 else []
+        facts += [f"{library} {version}" for library, version in sorted(run.versions.items())]
+        facts += [] if run.exit_code is None else [f"exit code {run.exit_code}"]
+        said = _run(run) + (f": {', '.join(facts)}" if facts else "")
+        for index, line in enumerate(page.lines(said, page.width - 4)):
+            block.append(f"\n{'    ' if index else '  '}{line}")
+    return block
+
+
+def _summary(report: Report) -> Text:
+    files = f"{report.files} {_plural('file', report.files)}"
+    target = f"; target: {gpu(report.target)}"
+    if report.findings:
+        count = len(report.findings)
+        said = f"Found {count} {_plural('finding', count)} ({_by_severity(report)}) in {files}{target}{_by_verdict(report)}"
+    elif report.files or not report.problems:
+        said = f"No findings in {files}{target}"
+    else:
+        said = "Nothing was checked"
+    block = Text().append(said, "bold")
+    if report.problems:
+        count = len(report.problems)
+        block.append(f"\n{count} {_plural('problem', count)} kept t4lint from checking everything", COLOURS["error"])
+    return block
+
+
+def gpu(target: str) -> str:
+    """How people call the target: its GPU, and the machine where one was named."""
+    from t4lint.devices import UnknownTarget, find_target
+
+    try:
+        found = find_target(target)
+    except UnknownTarget:
+        return target
+    if found.gpu is None:
+        return found.name
+    name = re.sub(r"^Tesla ", "NVIDIA ", found.gpu.device_name)
+    if found.instance is None:
+        return name
+    return f"{found.name} with {found.gpus} x {name}" if found.gpus and found.gpus > 1 else f"{found.name} with {name}"
+
+
+def _by_severity(report: Report) -> str:
+    counts: Counter[str] = Counter(finding.severity for finding in report.findings)
+    return ", ".join(f"{counts[name]} {_plural(name, counts[name])}" for name in COLOURS if name in counts)
+
+
+def _by_verdict(report: Report) -> str:
+    counts: Counter[str] = Counter(finding.verdict.verdict for finding in report.findings if finding.verdict)
+    said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
+    return f"; {said}" if said else ""
+
+
+# --- drawing -----------------------------------------------------------------------------------------------------
+
+
+def _header(label: str, message: str, colour: str) -> Text:
+    """Not broken into lines of the width: terminals do that, and whoever copies it gets it whole."""
+    block = Text().append(visible(label), colour)
+    block.append(": " + "\n  ".join(visible(line) for line in split_lines(message.strip())), "bold")
+    return block
+
+
+def _arrow(block: Text, margin: int, arrow: str, where: str) -> None:
+    block.append(f"\n{' ' * margin}{arrow} ", GUTTER)
+    block.append(where)
+
+
+def _frame(block: Text, rows: list[Row], margin: int, colour: str) -> None:
+    if not rows:
+        return
+    block.append(f"\n{' ' * margin} |", GUTTER)
+    for row in rows:
+        block.append(f"\n{row.number:>{margin}} |", GUTTER)
+        line = Text(" ")
+        for text, kind in row.parts:
+            line.append(text, "" if kind == "code" else colour)
+        line.rstrip()
+        block.append_text(line)
+
+
+def _note(page: _Page, block: Text, margin: int, label: str, text: str, style: str) -> None:
+    block.append(f"\n{' ' * margin} = ", GUTTER)
+    block.append(label, style)
+    if not text.strip():
+        return
+    hang = len(label) + 2 if len(label) < LONG_LABEL else 2
+    first, *more = page.lines(f"{label}: {text}", page.width - margin - 3 - hang)
+    block.append(first[len(label) :])
+    for line in more:
+        block.append(f"\n{' ' * (margin + 3 + hang)}{line}")
+
+
+def _rows(page: _Page, report: Report, location: Location, related: Related | None = None) -> list[Row]:
+    source = report.sources.get(location.path)
+    if source is None:
+        return []
+    room = page.width - len(str(location.end_line)) - 3
+    if related is None:
+        return frame(source, location, room)
+    return frame(source, location, room, "-", visible(related.note))
+
+
+def _margin(frames: list[list[Row]]) -> int:
+    return max((len(row.number) for rows in frames for row in rows), default=1)
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _joined(blocks: list[Text], *, colour: bool) -> str:
+    if not colour:
+        return "\n\n".join(block.plain for block in blocks) + "\n"
+    from rich.console import Console
+
+    console = Console(
+        file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False, force_jupyter=False,
+        legacy_windows=False, highlight=False, markup=False, emoji=False, width=10_000,
+    )  # fmt: skip
+    with console.capture() as captured:
+        console.print(Text("\n\n").join(blocks), soft_wrap=True)
+    return captured.get()

@@ -1,0 +1,59 @@
+"""A file that was read: its text, and how positions in it are named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from t4lint.trace import Location, Value
+
+Kind = Literal["python", "shell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text file. `path` is how people see it: relative to the working directory where possible, with `/`.
+
+    `text` has its line endings as in the file and no byte order mark.
+    """
+
+    path: str
+    file: Path
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a command line after expansion; `text` is None where it cannot be known, `why` says why.
+
+    `note` is how provenance shows it, e.g. `--bf16 True`.
+    """
+
+    text: str | None
+    location: Location
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCommand:
+    """One command that starts a Python training script.
+
+    `launcher`: python, torchrun, accelerate, deepspeed, torch.distributed.launch. `script` is the script as written,
+    `file` the file it resolves to (None when it is not there), `module` is set for `-m`. `arguments` are the script's own.
+    `environment` holds exported and prefixed variables in force at the command. `launcher_flags` maps a launcher's own
+    flags (without dashes, `-` as `_`) to their words; a bare switch has the text "true".
+    """
+
+    where: Location
+    launcher: str
+    script: str
+    file: Path | None
+    arguments: tuple[Word, ...]
+    environment: dict[str, Word]
+    launcher_flags: dict[str, Word]
+    nodes: Value
+    processes_per_node: Value
+    text: str
+    in_container: bool = False

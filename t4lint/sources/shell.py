@@ -1,0 +1,622 @@
+"""Launch commands and exported variables of a shell script, by evaluating it as far as its text goes.
+
+Assignments, arrays, quotes, defaults, functions and `cd` are carried out; no command is. What only a run can know
+(`$(...)`, arguments, the environment) is unknown, with the reason, and so is a variable that branches leave different.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t4lint.sources.document import Document, LaunchCommand, Word
+from t4lint.sources.launchers import (
+    Start,
+    Token,
+    counts,
+    shell_code,
+    start_of,
+    unwrap,
+)
+from t4lint.sources.shell_words import MAX_WORDS, Code, Expander, Piece, Places, Scalar, Scope, Variable, text_of
+from t4lint.trace import Location
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_CODE = 1_000_000  # characters of a script
+MAX_STEPS = 20_000  # statements that are carried out
+MAX_DEPTH = 50  # of statements inside one another
+MAX_CALLS = 8  # of functions, `bash -c` and `eval` inside one another
+MAX_LAUNCHES = 64
+MAX_PARENTS = 12  # folders above the script that are searched for what it starts
+
+
+def launches(document: Document, root: Path | None = None) -> list[LaunchCommand]:
+    """The commands of a shell script that start Python training scripts, in order.
+
+    `root` is the project's: scripts are looked for no higher. Without it, the nearest folder with .git or pyproject.toml.
+    """
+    return _evaluate(document, root).launches
+
+
+def exports(document: Document) -> list[tuple[str, Word]]:
+    """The environment variables that a shell script exports, in order, each time that it does."""
+    return _evaluate(document, None).exports
+
+
+def _evaluate(document: Document, root: Path | None) -> _Shell:
+    shell = _Shell(document, tuple(_bases(document.file, root)))
+    if len(document.text) <= MAX_CODE:
+        shell.headers()
+        shell.code(Code(document.text))
+        shell.uncalled()
+    return shell
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def _bases(file: Path, root: Path | None) -> Iterator[Path]:
+    """The folders that a script may have been started in: its own, and those above it in the project."""
+    folder = Path(os.path.normpath(Path.cwd() / file)).parent
+    stop = Path(os.path.normpath(Path.cwd() / root)) if root else None
+    for base in [folder, *folder.parents][:MAX_PARENTS]:
+        yield base
+        if base == stop or (stop is None and ((base / ".git").exists() or (base / "pyproject.toml").is_file())):
+            return
+
+
+@dataclass(slots=True)
+class _Function:
+    body: Node
+    code: Code
+    scope: Scope
+    called: bool = False
+
+
+@dataclass(slots=True)
+class _Shell:
+    document: Document
+    bases: tuple[Path, ...]
+    launches: list[LaunchCommand] = field(default_factory=list)
+    exports: list[tuple[str, Word]] = field(default_factory=list)
+    scope: Scope = field(default_factory=Scope)
+    functions: dict[str, _Function] = field(default_factory=dict)
+    slurm: dict[str, Word] = field(default_factory=dict)
+    places: Places = field(init=False)
+    now: Code = field(init=False)
+    running: list[str] = field(default_factory=list)  # functions and nested code
+    local: list[dict[str, Variable | None]] = field(default_factory=list)  # what a function must give back
+    depth: int = 0
+    steps: int = 0
+    export_all: bool = False
+    wrapping: Start | None = None  # what runs the shell whose `-c` string this is
+
+    def __post_init__(self) -> None:
+        self.places = Places(self.document.path, self.document.text)
+
+    # --- Slurm ---------------------------------------------------------------------------------------------------
+
+    def headers(self) -> None:
+        """`#SBATCH` lines stand before the first command; Slurm turns them into variables."""
+        offset = 0
+        for line in self.document.text.splitlines(keepends=True):
+            if line.strip() and not line.startswith("#"):
+                break
+            found = re.match(r"#SBATCH\s+(?:--([\w-]+)(?:[=\s]\s*(\S+))?|-(\w)\s*=?\s*(\S+))", line)
+            if found:
+                name, at = (found[1], 2) if found[1] else (found[3], 4)
+                value = found[at] or "true"
+                start, end = found.span(at) if found[at] else found.span(0)
+                self.slurm[name.replace("-", "_")] = Word(value, self.places.location(offset + start, offset + end))
+                self.slurm_variables(name, Piece(value, offset + start, offset + end))
+            offset += len(line)
+
+    def slurm_variables(self, name: str, piece: Piece) -> None:
+        text = piece.text or ""
+        gpus = re.fullmatch(r"(?:gpu:)?(?:[\w-]+:)?(\d+)", text)
+        if name in ("gres", "gpus-per-node", "gpus") and gpus:
+            piece = piece.part(gpus.start(1), gpus.end(1))
+        elif not text.isdecimal():
+            return
+        for variable in _SLURM.get(name, ()):
+            self.scope.variables[variable] = Variable((piece,), None, True)
+
+    # --- statements ----------------------------------------------------------------------------------------------
+
+    def code(self, code: Code) -> None:
+        """Parse and carry out a piece of bash."""
+        before = getattr(self, "now", None)
+        self.now = code
+        self.block(_parser().parse(code.data).root_node)
+        if before is not None:
+            self.now = before
+
+    def block(self, node: Node) -> None:
+        """The statements inside a node, one after the other."""
+        for child in node.named_children:
+            if self.scope.over:
+                return
+            self.run(child)
+
+    def run(self, node: Node) -> None:
+        """Carry out one statement."""
+        self.steps += 1
+        if self.steps > MAX_STEPS or self.depth >= MAX_DEPTH:
+            return
+        self.depth += 1
+        try:
+            self.statement(node)
+        finally:
+            self.depth -= 1
+
+    def statement(self, node: Node) -> None:
+        match node.type:
+            case "command":
+                self.command(node)
+            case "variable_assignment":
+                self.assign(node)
+            case "declaration_command":
+                self.declare(node)
+            case "unset_command":
+                for child in node.named_children:
+                    self.scope.variables.pop(self.now.text(child), None)
+            case "if_statement":
+                self.branches(node)
+            case "case_statement":
+                self.cases(node)
+            case "for_statement" | "while_statement" | "c_style_for_statement":
+                self.loop(node)
+            case "function_definition":
+                self.define(node)
+            case "subshell":
+                self.apart(node.named_children)
+            case "pipeline":
+                for child in node.named_children:
+                    self.apart([child])
+            case "list":
+                self.either(node)
+            case "redirected_statement":
+                for child in node.named_children:
+                    if not child.type.endswith("redirect"):
+                        self.run(child)
+            case "comment" | "test_command" | "heredoc_redirect" | "file_redirect":
+                pass
+            case _:  # variable_assignments, compound_statement, negated_command, ERROR, ...
+                self.block(node)
+
+    def apart(self, nodes: Sequence[Node]) -> None:
+        """In a subshell: what it changes is lost."""
+        before = self.scope
+        self.scope = before.copy()
+        for node in nodes:
+            if not self.scope.over:
+                self.run(node)
+        self.scope = before
+
+    def either(self, node: Node) -> None:
+        """`a && b`, `a || b`"""
+        left, right = node.children[0], node.children[-1]
+        self.run(left)
+        if self.scope.over or len(node.children) < 3:
+            return
+        before = self.scope
+        if node.children[1].type == "&&" and left.type != "test_command":
+            self.scope = before.copy()
+            self.run(right)
+            self.scope = before if self.scope.over and not _ends(right) else self.scope
+        elif left.type in ("test_command", "list"):
+            self.merge([before, self.within(before, [right])], node)
+        else:
+            self.within(before, [right])  # only when the first fails
+            self.scope = before
+
+    def branches(self, node: Node) -> None:
+        """`if`: each branch starts from the same state, and what they leave different is unknown."""
+        groups: list[list[Node]] = [[]]
+        has_else, in_condition = False, True
+        for child in node.children:
+            if child.type == "then":
+                in_condition = False
+            elif child.type in ("elif_clause", "else_clause"):
+                has_else = has_else or child.type == "else_clause"
+                groups.append([part for part in child.children if part.is_named])
+            elif child.is_named and in_condition:
+                self.run(child)
+            elif child.is_named:
+                groups[0].append(child)
+        self.fork(groups, has_else, node)
+
+    def cases(self, node: Node) -> None:
+        items = [child for child in node.named_children if child.type == "case_item"]
+        bodies: list[list[Node]] = []
+        for item in items:
+            closed = next((i for i, child in enumerate(item.children) if child.type == ")"), 0)
+            bodies.append([child for child in item.children[closed + 1 :] if child.is_named])
+        complete = any(self.now.text(item).lstrip("( ").startswith("*)") for item in items)
+        self.fork(bodies, complete, node)
+
+    def loop(self, node: Node) -> None:
+        """The body once: the first pass is known, what it changes is not known afterwards."""
+        before = self.scope.copy()
+        children = list(node.named_children)
+        if node.type == "for_statement" and children:
+            name = self.now.text(children[0])
+            listed = [word for child in children[1:] if child.type != "do_group" for word in self.words(child)]
+            self.scope.variables[name] = Variable(self.one_of(name, listed, children[0]))
+        elif node.type == "while_statement" and children and children[0].type != "do_group":
+            self.run(children[0])
+        elif node.type == "c_style_for_statement":
+            for child in children:
+                if child.type == "variable_assignment":
+                    self.assign(child)
+        for child in children:
+            if child.type == "do_group":
+                self.block(child)
+        self.merge([before, self.scope], node)
+
+    def one_of(self, name: str, listed: list[Scalar], node: Node) -> Scalar:
+        if len(listed) == 1:
+            return listed[0]
+        texts = [text_of(word) for word in listed[:4]]
+        values = ", ".join(text for text in texts if text is not None)
+        more = ", ..." if len(listed) > 4 or None in texts else ""
+        return (Piece(None, *self.now.span(node), f"${name} is one of {values or 'several words'}{more}"),)
+
+    def fork(self, bodies: list[list[Node]], complete: bool, node: Node) -> None:
+        before = self.scope
+        after = [self.within(before, body) for body in bodies]
+        self.merge(after if complete else [before, *after], node)
+
+    def within(self, before: Scope, nodes: Sequence[Node]) -> Scope:
+        """The state after some statements; `scope` itself is left for the caller to set."""
+        self.scope = before.copy()
+        for node in nodes:
+            if not self.scope.over:
+                self.run(node)
+        return self.scope
+
+    def merge(self, scopes: list[Scope], node: Node) -> None:
+        alive = [scope for scope in scopes if not scope.over]
+        if len(alive) < 2:
+            self.scope = alive[0] if alive else scopes[-1]
+            return
+        first, *others = alive
+        merged = first.copy()
+        span = self.now.span(node)
+        line = self.places.location(*span).line
+        for name in dict.fromkeys(name for scope in alive for name in scope.variables):
+            seen = [scope.variables.get(name) for scope in alive]
+            if not all(_same(variable, seen[0]) for variable in seen[1:]):
+                why = f"${name} depends on the branch taken at line {line} of {self.document.path}"
+                exported = any(variable is not None and variable.exported for variable in seen)
+                merged.variables[name] = Variable((Piece(None, *span, why),), None, exported)
+        if any(scope.folder != first.folder for scope in others):
+            merged.folder = None
+        self.scope = merged
+
+    # --- variables -----------------------------------------------------------------------------------------------
+
+    def expander(self) -> Expander:
+        return Expander(self.now, self.scope, self.places, self.bases[0] / self.document.file.name)
+
+    def words(self, node: Node) -> list[Scalar]:
+        return self.expander().words(node)
+
+    def assign(self, node: Node, export: bool = False, local: bool = False) -> tuple[str, Variable]:
+        """`X=1`, `X+=1`, `X=(1 2)`, `X+=(3)`, `X[0]=1`"""
+        target, value = node.children[0], node.children[-1]
+        value_node = value if len(node.children) > 2 else None
+        name = self.now.text(target).partition("[")[0]
+        known = self.scope.variables.get(name)
+        exported = export or self.export_all or (known is not None and known.exported)
+        appends = any(child.type == "+=" for child in node.children[1:2])
+        variable = self.value(value_node, exported)
+        if target.type == "subscript":
+            why = f"an element of ${name} is set at line {self.places.location(*self.now.span(node)).line}"
+            variable = Variable((Piece(None, *self.now.span(node), why),), None, exported)
+        elif appends and known is not None:
+            if known.items is not None and variable.items is not None:
+                variable = replace(known, items=(*known.items, *variable.items)[:MAX_WORDS])
+            elif known.items is None and variable.items is None:
+                variable = Variable((*known.value, *variable.value)[:MAX_WORDS], None, exported)
+        self.store(name, variable, local)
+        if exported:
+            self.exported(name, variable, node)
+        return name, variable
+
+    def value(self, node: Node | None, exported: bool) -> Variable:
+        if node is not None and node.type == "array":
+            items = [word for child in node.named_children if child.type != "comment" for word in self.words(child)]
+            return Variable((), tuple(items[:MAX_WORDS]), exported)
+        return Variable(self.expander().scalar(node), None, exported)
+
+    def store(self, name: str, variable: Variable, local: bool = False) -> None:
+        if local and self.local:
+            self.local[-1].setdefault(name, self.scope.variables.get(name))
+        self.scope.variables[name] = variable
+
+    def exported(self, name: str, variable: Variable, node: Node) -> None:
+        self.exports.append((name, self.word(variable.value, node)))
+
+    def word(self, scalar: Scalar, node: Node) -> Word:
+        if not scalar:
+            return Word("", self.places.location(*self.now.span(node)))
+        first = next(self.expander().token(scalar, node)).word
+        text = text_of(scalar)
+        why = next((piece.why for piece in scalar if piece.text is None), "")
+        return Word(text, first.location, why)
+
+    def declare(self, node: Node) -> None:
+        """`export`, `declare`, `local`, `readonly`, `typeset`"""
+        how = self.now.text(node.children[0])
+        options = "".join(self.now.text(child) for child in node.named_children if child.type == "word")
+        export = (how == "export" and "-n" not in options) or "-x" in options
+        local = how in ("local", "declare", "typeset") and "-g" not in options
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self.assign(child, export, local)
+            elif child.type == "variable_name" and (known := self.scope.variables.get(self.now.text(child))):
+                name = self.now.text(child)
+                self.scope.variables[name] = replace(known, exported=export or (known.exported and how != "export"))
+                if export:
+                    self.exported(name, known, child)
+
+    # --- commands ------------------------------------------------------------------------------------------------
+
+    def command(self, node: Node) -> None:
+        tokens: list[Token] = []
+        given: dict[str, Word] = {}
+        expander = self.expander()
+        for child in node.named_children:
+            if child.type == "variable_assignment" and not tokens:
+                value = self.value(child.children[-1] if len(child.children) > 2 else None, True)
+                given[self.now.text(child.children[0])] = self.word(value.value, child)
+            elif child.type.endswith("_redirect") or child.type in ("comment", "process_substitution"):
+                continue
+            elif len(tokens) < MAX_WORDS:
+                tokens.extend(token for scalar in expander.words(child) for token in expander.token(scalar, child))
+        if tokens:
+            self.dispatch(tokens, given, node)
+
+    def dispatch(self, tokens: list[Token], given: dict[str, Word], node: Node) -> None:
+        name = tokens[0].text
+        function = self.functions.get(name)
+        if function is not None:
+            self.call(name, function, tokens[1:])
+        elif name in ("cd", "pushd"):
+            self.change_folder(tokens[1:])
+        elif name == "exit" or (name == "return" and self.running):
+            self.scope.over, self.scope.returned = True, name == "return"
+        elif name == "set":
+            self.options(tokens[1:])
+        elif name == "eval":
+            self.nested(" ".join(token.text for token in tokens[1:]), 0, self.now.span(node))
+        else:
+            self.outside(tokens, given, node)
+            self.scope.over = self.scope.over or (name == "exec" and len(tokens) > 1)
+
+    def options(self, tokens: Sequence[Token]) -> None:
+        words = [token.text for token in tokens]
+        if "allexport" in words or any(re.fullmatch(r"-\w*a\w*", word) for word in words):
+            self.export_all = "+o" not in words
+        if "+a" in words:
+            self.export_all = False
+
+    def outside(self, tokens: list[Token], given: dict[str, Word], node: Node) -> None:
+        """A command that is no builtin: does it start a script?"""
+        inner, assignments, wrapping = unwrap(tokens)
+        for token in assignments:
+            name, _, value = token.text.partition("=")
+            given[name] = Word(value, token.word.location)
+        code = shell_code(inner)
+        if code is not None:
+            self.shell_string(code, given, wrapping, node)
+            return
+        start = start_of(inner, wrapping is not None and wrapping.runs_scripts)
+        if start is None:
+            return
+        self.wrap(start, wrapping)
+        self.launch(start, given, node)
+
+    def wrap(self, start: Start, wrapping: Start | None) -> None:
+        outer = [known for known in (self.wrapping, wrapping) if known is not None]
+        start.slurm = dict(self.slurm)
+        for known in outer:
+            start.under_srun = start.under_srun or known.under_srun
+            start.in_container = start.in_container or known.in_container
+            for name, word in known.slurm.items():
+                start.slurm[_LONG.get(name, name)] = word
+
+    def shell_string(self, code: Token, given: dict[str, Word], wrapping: Start | None, node: Node) -> None:
+        """`bash -c "..."`: as it is written where possible, so that places are exact and variables are those in force."""
+        before, self.wrapping = self.wrapping, wrapping or self.wrapping
+        outer = self.scope
+        self.scope = outer.copy()
+        for name, word in given.items():
+            span = self.now.span(node)
+            self.scope.variables[name] = Variable((Piece(word.text, *span, word.why),), None, True)
+        written = next((child for child in reversed(node.named_children) if self.now.text(child) == code.raw), None)
+        written = written or next((child for child in node.named_children if self.is_text(child, code)), None)
+        inside = self.now.text(written)[1:-1] if written is not None else ""
+        if written is not None and written.type in ("string", "raw_string") and '\\"' not in inside:
+            start, end = written.start_byte + 1, written.end_byte - 1
+            fixed = self.now.fixed
+            self.nested(inside, self.now.at(start, end)[0], fixed, written.type == "string")
+        else:
+            self.nested(code.text, 0, self.now.span(node))
+        self.scope, self.wrapping = outer, before
+
+    def is_text(self, node: Node, code: Token) -> bool:
+        """Is this the node that a word of the command was written as?"""
+        if node.type not in ("string", "raw_string"):
+            return False
+        words = self.words(node)
+        return len(words) == 1 and text_of(words[0]) == code.word.text and code.word.text is not None
+
+    def nested(self, text: str, base: int, fixed: tuple[int, int] | None, deferred: bool = False) -> None:
+        if text.strip() and len(self.running) < MAX_CALLS:
+            self.running.append("")
+            self.code(Code(text, base, fixed, deferred))
+            self.running.pop()
+
+    def change_folder(self, tokens: Sequence[Token]) -> None:
+        targets = [token for token in tokens if not token.text.startswith("-")]
+        if not targets:
+            return
+        self.scope.folder = self.find(targets[0], want_folder=True)
+
+    def launch(self, start: Start, given: dict[str, Word], node: Node) -> None:
+        file = self.find_module(start.script) if start.is_module else self.find(start.script)
+        if start.is_module and file is None and start.launcher == "python":
+            return  # `python -m pip`: a tool, not a script of the project
+        if len(self.launches) >= MAX_LAUNCHES:
+            return
+        where = self.places.location(*self.now.span(node))
+        environment = {
+            name: self.environment_word(variable, node)
+            for name, variable in self.scope.variables.items()
+            if variable.exported
+        }
+        environment.update(given)
+        nodes, per_node = counts(start, environment, where)
+        command = LaunchCommand(
+            where=where,
+            launcher=start.launcher,
+            script=start.script.word.text or start.script.raw,
+            file=file,
+            arguments=tuple(token.word for token in start.arguments),
+            environment=environment,
+            launcher_flags=start.flags,
+            nodes=nodes,
+            processes_per_node=per_node,
+            text=_one_line(self.now.text(node)),
+            in_container=start.in_container,
+        )
+        if command not in self.launches:
+            self.launches.append(command)
+
+    def environment_word(self, variable: Variable, node: Node) -> Word:
+        return self.word(variable.value, node) if variable.items is None else Word("", self.location(node))
+
+    def location(self, node: Node) -> Location:
+        return self.places.location(*self.now.span(node))
+
+    # --- files ---------------------------------------------------------------------------------------------------
+
+    def find(self, token: Token, want_folder: bool = False) -> Path | None:
+        """The file or folder that a word names: from the working directory, the script's folder, and those above it."""
+        text = token.word.text
+        if text is None:
+            # `$HOME/project/train.py`: what follows the unknown part is looked for in the project.
+            text = token.tail.lstrip("/") if token.tail.startswith("/") else ""
+        if not text or "\0" in text or len(text) > 4096:
+            return None
+        folders = [self.scope.folder] if self.scope.folder is not None else []
+        for base in [*folders, *self.bases]:
+            path = Path(os.path.normpath(base / text))
+            try:
+                if path.is_dir() if want_folder else path.is_file():
+                    return path
+            except (OSError, ValueError):
+                continue
+        return None
+
+    def find_module(self, token: Token) -> Path | None:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", token.text):
+            return None
+        path = token.text.replace(".", "/")
+        for candidate in (f"{path}.py", f"{path}/__main__.py", f"src/{path}.py", f"src/{path}/__main__.py"):
+            file = self.find(replace(token, word=replace(token.word, text=candidate)))
+            if file is not None:
+                return file
+        return None
+
+    # --- functions -----------------------------------------------------------------------------------------------
+
+    def define(self, node: Node) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            self.functions[self.now.text(name)] = _Function(body, self.now, self.scope)
+
+    def call(self, name: str, function: _Function, tokens: Sequence[Token]) -> None:
+        function.called = True
+        if name in self.running or len(self.running) >= MAX_CALLS:
+            return
+        arguments = tuple(self.piece_of(token) for token in tokens)
+        before_code, before_arguments = self.now, self.scope.arguments
+        self.running.append(name)
+        self.local.append({})
+        self.now, self.scope.arguments = function.code, arguments
+        self.run(function.body)
+        self.now, self.scope.arguments = before_code, before_arguments
+        if self.scope.returned:
+            self.scope.over = self.scope.returned = False
+        for variable, value in self.local.pop().items():
+            if value is None:
+                self.scope.variables.pop(variable, None)
+            else:
+                self.scope.variables[variable] = value
+        self.running.pop()
+
+    def piece_of(self, token: Token) -> Scalar:
+        start, end = self.places.span(token.word.location)
+        return (Piece(token.word.text, start, end, token.word.why),)
+
+    def uncalled(self) -> None:
+        """A function that the script does not call itself may be called by whoever sources it."""
+        for name, function in list(self.functions.items()):
+            if not function.called:
+                self.scope = function.scope.copy()
+                self.scope.over, self.scope.arguments = False, None
+                self.running.append(name)
+                self.now = function.code
+                self.run(function.body)
+                self.running.pop()
+
+
+_SLURM = {
+    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "N": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
+    "n": ("SLURM_NTASKS", "SLURM_NPROCS"),
+    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
+    "cpus-per-task": ("SLURM_CPUS_PER_TASK",),
+    "c": ("SLURM_CPUS_PER_TASK",),
+    "gres": ("SLURM_GPUS_ON_NODE",),
+    "gpus-per-node": ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"),
+    "gpus": ("SLURM_GPUS",),
+}
+_LONG = {"N": "nodes", "n": "ntasks", "c": "cpus_per_task"}
+
+
+def _ends(node: Node) -> bool:
+    """`python train.py && exit`: after it nothing runs. A group that ends so inside itself may not get there."""
+    return node.type == "command"
+
+
+def _same(one: Variable | None, other: Variable | None) -> bool:
+    """Do two branches leave the same value, wherever it is written?"""
+    if one is None or other is None or one == other:
+        return one == other
+    if one.exported != other.exported or (one.items is None) != (other.items is None):
+        return False
+    ones, others = one.items or (one.value,), other.items or (other.value,)
+    texts = [text_of(item) for item in ones]
+    return None not in texts and texts == [text_of(item) for item in others]
+
+
+def _one_line(text: str) -> str:
+    text = " ".join(re.sub(r"\\\r?\n", " ", text).split())
+    return text if len(text) <= 500 else f"{text[:497]}..."

@@ -1,0 +1,374 @@
+"""The vocabulary of a training program: what both witnesses say about it.
+
+The interpreter predicts these events from source; the recorder observes them in a run. A rule reads them and never
+knows which witness spoke. Each class says *what happened*, in the field's terms; each field is a `Value`, so that it can
+be unknown and carries its provenance. Fields that a basis cannot carry (a device on a CPU run) are unknown there.
+
+Bytes are plain bytes, times are seconds, lengths are tokens. dtypes are the names torch uses, without the prefix
+(`"float16"`, `"bfloat16"`, `"float32"`). Mixed precision is `"no"`, `"fp16"`, `"bf16"` or `"fp8"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from t4lint.trace.location import Location
+from t4lint.trace.values import Value
+
+NOT_SAID = Value(unknown="the trace does not say")
+
+
+class Key(NamedTuple):
+    """What both witnesses agree on: an event's kind and role, and the lines of the person's own statement."""
+
+    kind: str
+    role: str
+    path: str
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something the program does.
+
+    `where` is the person's own statement, also for what a library does inside it. `subject` names the object that it
+    happens to (equal names are the same object within one trace). `loops` is the nest of loop headers around it, as
+    `path:line`. `step` and `micro` count optimizer steps and micro-batches from 0. `guards` are the undecided tests
+    (and their side) under which it happens: empty when it happens in every run.
+    """
+
+    where: Location
+    role: str = ""
+    subject: str = ""
+    loops: tuple[str, ...] = ()
+    step: int = 0
+    micro: int = 0
+    phase: str = "setup"  # setup, forward, backward, optimizer, eval
+    guards: frozenset[tuple[str, bool]] = frozenset()
+    evidence: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(type(self).__name__, self.role, self.where.path, self.where.line, self.where.end_line)
+
+
+# --- the run -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(Event):
+    """Processes are started. `environment` holds what the launch gives them. Observed: from RANK, WORLD_SIZE, ..."""
+
+    launcher: str  # python, torchrun, accelerate, deepspeed, notebook_launcher, ...
+    nodes: Value
+    processes_per_node: Value
+    instance: Value = NOT_SAID  # name of a row in devices/instances
+    environment: Mapping[str, Value] = field(default_factory=dict)
+    in_container: Value = NOT_SAID  # a container, VPN or overlay network is in sight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable(Event):
+    """A variable is set, by a shell line or by the program itself; `set_in` is "launch" or "program"."""
+
+    name: str
+    value: Value
+    set_in: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Event):
+    """A library call as it is written, for rules where the writing itself is the fault. `function` is its dotted name."""
+
+    function: str
+    arguments: Mapping[str, Value]
+    raises: Value = NOT_SAID  # the exception that it ends in, as text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate(Event):
+    """The program asks what the hardware can do (`torch.cuda.is_bf16_supported`, a compute capability)."""
+
+    function: str
+    result: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Event):
+    """A flag or configuration field that the program offers; `reads` counts the places that use it."""
+
+    name: str
+    given: Value
+    reads: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch(Event):
+    """A global switch of a library is set (`torch.backends.cuda.matmul.allow_tf32`, anomaly detection, SDP kernels)."""
+
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit(Event):
+    """The program ends here by its own will: a raise, an assert, an exit."""
+
+    reason: Value
+
+
+# --- models and precision ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model(Event):
+    """A model is created, loaded or cast: `role` is "create", "load" or "cast"; `dtype` is that of the result."""
+
+    name: Value = NOT_SAID  # checkpoint id or class
+    dtype: Value = NOT_SAID
+    requested_dtype: Value = NOT_SAID
+    device: Value = NOT_SAID
+    parameters: Value = NOT_SAID  # count
+    trainable: Value = NOT_SAID  # count
+    quantization: Value = NOT_SAID  # "none", "4bit", "8bit", "fp8", ...
+    compute_dtype: Value = NOT_SAID  # of 4-bit layers
+    attention: Value = NOT_SAID  # attention implementation asked for
+    device_map: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine(Event):
+    """A training engine is configured: TrainingArguments and its kin, Accelerator, Lightning's Trainer, DeepSpeed.
+
+    The values are those after the library has applied its defaults. `role` is the engine's class name.
+    """
+
+    mixed_precision: Value = NOT_SAID
+    tf32: Value = NOT_SAID
+    micro_batch: Value = NOT_SAID  # samples per device
+    eval_micro_batch: Value = NOT_SAID
+    accumulation: Value = NOT_SAID  # micro-batches per optimizer step
+    sequence_length: Value = NOT_SAID  # tokens
+    activation_checkpointing: Value = NOT_SAID
+    optimizer: Value = NOT_SAID
+    workers: Value = NOT_SAID
+    pin_memory: Value = NOT_SAID
+    evaluates: Value = NOT_SAID
+    sharding: Value = NOT_SAID  # "none", "zero1".."zero3", "fsdp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autocast(Event):
+    """An autocast region is entered, by the program or by an engine on its behalf. Values are as asked for."""
+
+    device: Value
+    dtype: Value
+    enabled: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention(Event):
+    """Attention is asked for in a certain way: `role` is "config", "call" or "backend".
+
+    `implementation`: "flash_attention_2", "sdpa", "eager", ...; `kernel`: what runs: "math", "efficient", "flash", "none".
+    """
+
+    implementation: Value = NOT_SAID
+    kernel: Value = NOT_SAID
+    dtype: Value = NOT_SAID
+    head_dim: Value = NOT_SAID
+    length: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compile(Event):
+    """`torch.compile` or an engine's switch for it."""
+
+    mode: Value = NOT_SAID
+    dtype: Value = NOT_SAID
+
+
+# --- data --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loader(Event):
+    """A DataLoader is built, by the program or by an engine. `role`: "train", "eval" or "" when nothing says which.
+
+    `device` is where its batches go.
+    """
+
+    batch_size: Value
+    workers: Value
+    pin_memory: Value
+    persistent_workers: Value = NOT_SAID
+    prefetch_factor: Value = NOT_SAID
+    shuffle: Value = NOT_SAID
+    sampler: Value = NOT_SAID  # class of the sampler, "none" without one
+    drop_last: Value = NOT_SAID
+    device: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRead(Event):
+    """Training data is read from a place; `file_system` is "local", "fuse", "nfs", ..."""
+
+    root: Value
+    file_system: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(Event):
+    """A tensor moves between devices."""
+
+    source: Value
+    destination: Value
+    non_blocking: Value
+    pinned: Value = NOT_SAID
+    size: Value = NOT_SAID  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSync(Event):
+    """The host waits for the device (`.item()`, `.cpu()`, a tensor in an `if`); `role` is the operation."""
+
+    device: Value
+
+
+# --- the loop ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward(Event):
+    """A model is called. `grad`: is autograd on; `training`: is the module in training mode."""
+
+    grad: Value
+    training: Value
+    dtype: Value = NOT_SAID  # of its matmuls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward(Event):
+    """Gradients are computed. `dtype`: that of the forward's matmuls; `autocast`: dtype of the autocast region that the
+    forward ran in, "none" outside one; `scaled_by`: the scaler whose `scale` made the loss, "none" without one."""
+
+    device: Value = NOT_SAID
+    dtype: Value = NOT_SAID
+    autocast: Value = NOT_SAID
+    scaled_by: Value = NOT_SAID
+    inside_autocast: Value = NOT_SAID
+    retain_graph: Value = NOT_SAID
+    engine: str = ""  # "Accelerator", "Trainer", ... where an engine owns the backward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaler(Event):
+    """A call on a GradScaler. `operation`: init, scale, unscale, step, update. `subject` is the scaler."""
+
+    operation: str
+    optimizer: str = ""  # the optimizer it was called with
+    enabled: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientRead(Event):
+    """Gradients are read or changed before the step; `role` is "clip", "norm" or "read". `subject`: whose parameters."""
+
+    error_if_nonfinite: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer(Event):
+    """An optimizer is built. `subject` names it for Scaler and Step."""
+
+    name: Value
+    fused: Value = NOT_SAID
+    foreach: Value = NOT_SAID
+    eps: Value = NOT_SAID
+    parameters: Value = NOT_SAID
+    dtype: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Event):
+    """One optimizer step, and what it cost since the one before. `subject` is the optimizer.
+
+    `math`: share of matmul and convolution FLOPs by dtype. `peak`, `components`: bytes, as (low, high) bands.
+    `communication`: seconds on the wire a step, as a band; `compute`: seconds of matmuls a step, as a band.
+    """
+
+    device: Value = NOT_SAID
+    math: Value = NOT_SAID
+    backwards: Value = NOT_SAID  # micro-batches in this step
+    micro_batch: Value = NOT_SAID  # samples per device
+    parameters: Value = NOT_SAID
+    peak: Value = NOT_SAID
+    components: Value = NOT_SAID  # Mapping[str, (low, high)]
+    communication: Value = NOT_SAID
+    compute: Value = NOT_SAID
+    through_scaler: Value = NOT_SAID
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroGrad(Event):
+    """Gradients are cleared."""
+
+    set_to_none: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep(Event):
+    """A tensor outlives its iteration (summed or appended over a loop); `graph`: does it hold its autograd graph."""
+
+    graph: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(Event):
+    """An evaluation pass; what it keeps, in bytes and where."""
+
+    kept: Value = NOT_SAID
+    device: Value = NOT_SAID
+
+
+# --- several processes -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessGroup(Event):
+    """A process group is initialised."""
+
+    backend: Value
+    rank: Value = NOT_SAID
+    world_size: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrap(Event):
+    """A model is wrapped for several GPUs. `how`: "ddp", "data_parallel", "fsdp", "zero1".."zero3"."""
+
+    how: Value
+    replicated: Value = NOT_SAID  # parameters that each rank keeps in full and whose gradients it reduces
+    gradient_bytes: Value = NOT_SAID  # per parameter on the wire
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective(Event):
+    """A collective operation; `bytes_sent` per rank. `ranks`: "all" or the guard under which it runs."""
+
+    operation: str
+    ranks: Value
+    bytes_sent: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save(Event):
+    """Something is written to a path; `ranks` as in Collective."""
+
+    target: Value
+    ranks: Value

@@ -1,0 +1,179 @@
+"""Run the script, look at what it does, and say of each finding whether it holds: the verdicts.
+
+The rules are the same for both witnesses. A finding carries the keys of the events that it was judged on; the same rule
+over the observed trace judges the events with these keys again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from t4lint.devices import find_target
+from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict
+from t4lint.record.launch import Outcome, Recording, record
+from t4lint.record.observe import trace_of
+from t4lint.rule import Candidate, Confidence, Rule
+from t4lint.trace import Key, Predicate, Trace
+
+ONLY_IN_FILES = "seen only in files"
+
+
+def verify(argv: list[str], *, options: Any, device: str, steps: int, timeout: float) -> Report:
+    """Predict exactly this command, run it, and add a verdict to each finding. Runs the user's code; prints nothing."""
+    engine: Any = import_module("t4lint.engine")  # heavy, and pairing needs nothing of it
+    predicted: Report = engine.check_command(argv, options)
+    if device not in ("auto", "cpu"):
+        problem = Problem("", f"--device {device} is not available yet: only cpu")
+        return replace(predicted, problems=(*predicted.problems, problem))
+    rules: dict[str, Rule] = {rule.name: rule for rule in engine.select(options)}
+    recording = record(argv, steps=steps, timeout=timeout)
+    observed = trace_of(recording, find_target(options.target))
+    judged, extra = pair(predicted.findings, rules.values(), observed, ended=ended(recording.outcome))
+    found = [engine.finding_from(rule, candidate, confidence_of(candidate)) for rule, candidate in extra]
+    confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in found]
+    return replace(
+        predicted,
+        findings=(*judged, *confirmed),
+        problems=(*predicted.problems, *problems_of(recording)),
+        runs=_runs(predicted.runs, recording, observed),
+    )
+
+
+def pair(
+    findings: Iterable[Finding], rules: Iterable[Rule], observed: Trace, *, ended: str = ""
+) -> tuple[list[Finding], list[tuple[Rule, Candidate]]]:
+    """Each finding with its verdict, and what holds in the run but no finding names. `ended`: why events may be missing."""
+    by_rule = {rule.name: rule for rule in rules}
+    judged: dict[str, dict[Key, list[Candidate]]] = {}
+    broken: dict[str, str] = {}
+    for name, rule in by_rule.items():
+        if rule.verifiable:
+            judged[name], broken[name] = _judge(rule, observed)
+    out: list[Finding] = []
+    named: dict[str, set[Key]] = defaultdict(set)
+    for finding in findings:
+        named[finding.rule].update(finding.keys)
+        out.append(replace(finding, verdict=_verdict(finding, by_rule, judged, broken, observed, ended)))
+    extra = [
+        (by_rule[name], next(candidate for candidate in candidates if candidate.when.holds is True))
+        for name, by_key in judged.items()
+        for key, candidates in by_key.items()
+        if key not in named[name] and any(candidate.when.holds is True for candidate in candidates)
+    ]
+    return out, extra
+
+
+def _judge(rule: Rule, observed: Trace) -> tuple[dict[Key, list[Candidate]], str]:
+    """The rule's candidates by the key of their event; a rule that fails says nothing."""
+    by_key: dict[Key, list[Candidate]] = defaultdict(list)
+    try:
+        for candidate in rule.check(observed):
+            by_key[candidate.event.key].append(candidate)
+    except Exception as error:
+        return dict(by_key), f"the rule failed on the run: {type(error).__name__}: {error}"
+    return dict(by_key), ""
+
+
+def _verdict(
+    finding: Finding,
+    rules: Mapping[str, Rule],
+    judged: Mapping[str, Mapping[Key, Sequence[Candidate]]],
+    broken: Mapping[str, str],
+    observed: Trace,
+    ended: str,
+) -> Verdict:
+    rule = rules.get(finding.rule)
+    if rule is None:
+        return _not_exercised(observed, "the rule is not selected")
+    if not rule.verifiable:
+        return _not_exercised(observed, ONLY_IN_FILES)
+    candidates = [candidate for key in finding.keys for candidate in judged[rule.name].get(key, ())]
+    if not candidates:
+        return _not_exercised(observed, broken[rule.name] or missing(finding.keys, observed, ended))
+    return decide(candidates, observed)
+
+
+def decide(candidates: Sequence[Candidate], observed: Trace) -> Verdict:
+    """One that holds confirms; else one unknown leaves it undecided; else it is refuted."""
+    holding = next((candidate for candidate in candidates if candidate.when.holds is True), None)
+    if holding is not None:
+        return Verdict("confirmed", observed.basis, _confidence([holding], observed), holding.event.evidence)
+    open_one = next((candidate for candidate in candidates if candidate.when.holds is None), None)
+    if open_one is not None:
+        reason = open_one.when.reason or "a value that it needs is unknown"
+        return Verdict("undecided", observed.basis, "possible", open_one.event.evidence, reason)
+    return Verdict("refuted", observed.basis, _confidence(candidates, observed), candidates[0].event.evidence)
+
+
+def _confidence(candidates: Sequence[Candidate], observed: Trace) -> Confidence:
+    """On a CPU a program that asks for the GPU may have gone another way than it will on one."""
+    other_way = observed.basis == "cpu" and getattr(observed.target, "gpu", None) and any(observed.all(Predicate))
+    likely = other_way or any(candidate.when.likely for candidate in candidates)
+    return "likely" if likely else "certain"
+
+
+def confidence_of(candidate: Candidate) -> Confidence:
+    """What the engine gives a finding of one world."""
+    return "likely" if candidate.when.likely else "certain"
+
+
+def missing(keys: Sequence[Key], observed: Trace, ended: str) -> str:
+    """Why no event with these keys was judged."""
+    if not keys:
+        return "the finding names no event"
+    for key in keys:
+        for event in observed.events:
+            place = event.where
+            if place.path == key.path and place.line <= key.last_line and key.first_line <= place.end_line:
+                return f"the statement ran, but no {key.kind} was seen there"
+    return ended or "the statement never ran"
+
+
+def ended(outcome: Outcome) -> str:
+    """Why a statement may not have been reached; empty for a run that came to its end."""
+    if outcome.how == "finished":
+        return ""
+    if outcome.how == "stopped":
+        return f"not reached: {outcome.detail}"
+    if outcome.how == "exception":
+        return f"the run ended before: {outcome.detail} ({outcome.path}:{outcome.line})"
+    if outcome.how in ("not loaded", "not started"):
+        return outcome.detail
+    return f"the run ended before: {outcome.detail}"
+
+
+def _not_exercised(observed: Trace, reason: str) -> Verdict:
+    return Verdict("not exercised", observed.basis, "certain", "", reason)
+
+
+def _only_seen(finding: Finding, observed: Trace) -> Verdict:
+    """The verdict of a finding that the run itself made."""
+    likely: Confidence = "likely" if finding.confidence != "certain" else "certain"
+    return Verdict("confirmed", observed.basis, likely, "seen only in the run")
+
+
+def problems_of(recording: Recording) -> list[Problem]:
+    """What kept the run from telling everything."""
+    outcome = recording.outcome
+    found = [Problem("", note) for note in recording.notes]
+    if outcome.how not in ("finished", "stopped"):
+        found.append(Problem(outcome.path, f"verify: {outcome.detail}", outcome.line or None))
+    if recording.journal.corrupt:
+        found.append(Problem("", f"{recording.journal.corrupt} lines of the journal could not be read"))
+    return found
+
+
+def _runs(runs: tuple[RunInfo, ...], recording: Recording, observed: Trace) -> tuple[RunInfo, ...]:
+    """The run that was predicted, now with what the recording knows."""
+    versions = {name: str(value.it) for name, value in observed.versions.items() if value.known}
+    processes = len({entry.rank for entry in recording.journal.records if entry.rank is not None}) or 1
+    code = recording.outcome.exit_code
+    if not runs:
+        script = next((word for word in recording.command if word.endswith(".py")), "")
+        return (RunInfo(Path(script).as_posix(), " ".join(recording.command), None, versions, processes, code),)
+    return (replace(runs[0], versions=versions, processes=processes, exit_code=code), *runs[1:])

@@ -1,0 +1,553 @@
+"""Each rule over traces made by hand: a faulty one, an innocent one, and one where a value is unknown."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t4lint.devices import find_target
+from t4lint.rule import Candidate, Rule
+from t4lint.trace import (
+    Attention,
+    Autocast,
+    Backward,
+    Call,
+    Engine,
+    EnvironmentVariable,
+    Event,
+    Forward,
+    Gap,
+    GradientRead,
+    How,
+    Launch,
+    Loader,
+    Location,
+    Model,
+    Origin,
+    Predicate,
+    ProcessGroup,
+    Scaler,
+    Step,
+    Trace,
+    Value,
+    Wrap,
+    unknown,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+GIB = 2**30
+T4 = find_target("t4")
+CUDA = Value("cuda")
+DARK = unknown("it comes from an unknown call")
+
+
+def rules() -> dict[str, Rule]:
+    found = {}
+    for path in sorted((ROOT / "rules").glob("*/[a-z]*.py")):
+        module = importlib.import_module(f"t4lint.rules.{path.parent.name}.{path.stem}")
+        rule: Rule = getattr(module, path.stem)
+        found[rule.name] = rule
+    return found
+
+
+RULES = rules()
+
+
+def at(line: int) -> Location:
+    return Location("train.py", line, 1, line, 10)
+
+
+def written(it: Any, line: int = 1, how: How = "literal") -> Value:
+    return Value(it, (Origin(how, repr(it), at(line)),))
+
+
+def by_default(it: Any) -> Value:
+    return Value(it, (Origin("default", "a default of the library"),))
+
+
+def trace(
+    *events: Event, basis: Any = "predicted", imported: tuple[str, ...] = (), gaps: Any = (), **pins: str
+) -> Trace:
+    versions = {library: Value(version) for library, version in pins.items()}
+    return Trace(basis, T4, versions, events, tuple(gaps), frozenset(imported))
+
+
+def engine(precision: Value, role: str = "TrainingArguments", **fields: Any) -> Engine:
+    return Engine(where=at(10), role=role, mixed_precision=precision, **fields)
+
+
+def autocast(dtype: Value, enabled: Any = True, device: Value = CUDA, role: str = "") -> Autocast:
+    return Autocast(where=at(20), role=role, device=device, dtype=dtype, enabled=Value(enabled))
+
+
+def step(line: int = 40, subject: str = "optimizer", device: Value = CUDA, **fields: Any) -> Step:
+    return Step(where=at(line), subject=subject, device=device, **fields)
+
+
+def backward(scaled_by: str = "none", autocast: str = "float16", **fields: Any) -> Backward:
+    fields.setdefault("device", Value("cuda"))
+    return Backward(where=at(30), autocast=Value(autocast), scaled_by=Value(scaled_by), **fields)
+
+
+def scaler(*operations: str, enabled: Any = True) -> list[Event]:
+    """`"scale"`, `"step:optimizer"`, ... on one scaler, after its construction; "backward" is a scaled backward."""
+    events: list[Event] = [Scaler(where=at(5), subject="scaler", operation="init", enabled=Value(enabled))]
+    for number, text in enumerate(operations):
+        operation, _, optimizer = text.partition(":")
+        if operation == "backward":
+            events.append(backward("scaler"))
+            continue
+        events.append(Scaler(where=at(50 + number), subject="scaler", operation=operation, optimizer=optimizer))
+    return events
+
+
+BF16_ASKED = Predicate(where=at(3), function="torch.cuda.is_bf16_supported", result=Value(True))
+
+
+def from_guard(it: Any, line: int = 3) -> Value:
+    return Value(it, (Origin("target", "torch.cuda.is_bf16_supported() on a T4", at(line)),))
+
+
+def launch(nodes: Any = 2, per_node: Any = 1, environment: Any = None, in_container: Any = False) -> Launch:
+    return Launch(
+        where=at(1),
+        launcher="torchrun",
+        nodes=written(nodes) if nodes is not None else DARK,
+        processes_per_node=Value(per_node),
+        environment=environment or {},
+        in_container=Value(in_container),
+    )
+
+
+def variable(value: Value, name: str = "NCCL_SOCKET_IFNAME") -> EnvironmentVariable:
+    return EnvironmentVariable(where=at(2), name=name, value=value, set_in="launch")
+
+
+def loader(**fields: Any) -> Loader:
+    given: dict[str, Any] = {
+        "batch_size": Value(8),
+        "workers": Value(0),
+        "pin_memory": by_default(False),
+        "persistent_workers": by_default(False),
+        "prefetch_factor": by_default(None),
+        "device": Value("cuda"),
+    }
+    return Loader(where=at(15), **{**given, **fields})
+
+
+def loaded(dtype: Value, role: str = "load", **fields: Any) -> Model:
+    return Model(where=at(12), role=role, dtype=Value(dtype.it), requested_dtype=dtype, **fields)
+
+
+def full(batch: Any = 32, peak: Any = (20 * GIB, 26 * GIB), state: float = 4 * GIB, **fields: Any) -> Step:
+    parts = {"weights": (state, state), "activations": (16 * GIB, 22 * GIB)}
+    return step(micro_batch=written(batch), peak=Value(peak), components=Value(parts), backwards=Value(1), **fields)
+
+
+def both(fp16: Value, bf16: Value) -> Call:
+    return Call(where=at(10), function="transformers.TrainingArguments", arguments={"fp16": fp16, "bf16": bf16})
+
+
+def needs_network(communication: Any, compute: Any = (0.5, 1.0)) -> Step:
+    return step(communication=Value(communication), compute=Value(compute))
+
+
+DDP = Wrap(where=at(25), how=Value("ddp"))
+YES, NO, MAYBE = True, False, None
+Case = tuple[str, str, list[bool | None], Trace]
+
+CASES: list[Case] = [
+    # what the rule says of each candidate, in order
+    ("bf16-mixed-precision", "engine", [YES], trace(engine(written("bf16")))),
+    ("bf16-mixed-precision", "autocast", [YES], trace(autocast(written("bfloat16")))),
+    ("bf16-mixed-precision", "autocast on an unknown device", [YES], trace(autocast(written("bfloat16"), device=DARK))),
+    ("bf16-mixed-precision", "fp16", [NO, NO], trace(engine(written("fp16")), autocast(written("float16")))),
+    ("bf16-mixed-precision", "switched off", [NO], trace(autocast(written("bfloat16"), enabled=False))),
+    ("bf16-mixed-precision", "autocast on the CPU", [NO], trace(autocast(written("bfloat16"), device=Value("cpu")))),
+    ("bf16-mixed-precision", "trains on the CPU", [NO], trace(engine(written("bf16")), step(device=Value("cpu")))),
+    ("bf16-mixed-precision", "an engine's own autocast", [], trace(autocast(written("bfloat16"), role="engine"))),
+    ("bf16-mixed-precision", "default of TRL", [NO], trace(engine(by_default("bf16"), "SFTConfig"))),
+    ("bf16-mixed-precision", "default of a parser", [YES], trace(engine(written("bf16", 4, "default"), "SFTConfig"))),
+    ("bf16-mixed-precision", "a guard decided", [NO], trace(BF16_ASKED, engine(from_guard("bf16")))),
+    ("bf16-mixed-precision", "another guard", [YES], trace(BF16_ASKED, engine(from_guard("bf16", line=4)))),
+    ("bf16-mixed-precision", "both flags", [NO], trace(both(Value(True), Value(True)), engine(written("bf16")))),
+    ("bf16-mixed-precision", "unknown", [MAYBE], trace(engine(DARK))),
+    ("bf16-guard-always-true", "engine", [YES], trace(BF16_ASKED, engine(from_guard("bf16")))),
+    ("bf16-guard-always-true", "autocast", [YES], trace(BF16_ASKED, autocast(from_guard("bfloat16")))),
+    ("bf16-guard-always-true", "weights", [YES], trace(BF16_ASKED, loaded(from_guard("bfloat16")))),
+    ("bf16-guard-always-true", "observed", [YES], trace(BF16_ASKED, engine(Value("bf16")), basis="phantom")),
+    ("bf16-guard-always-true", "only printed", [NO], trace(BF16_ASKED, engine(written("bf16")))),
+    ("bf16-guard-always-true", "unsloth", [NO], trace(BF16_ASKED, engine(from_guard("bf16")), imported=("unsloth",))),
+    (
+        "bf16-guard-always-true",
+        "a guard that is right",
+        [NO],
+        trace(
+            Predicate(where=at(3), function="unsloth.is_bfloat16_supported", result=Value(False)),
+            engine(from_guard("no")),
+        ),
+    ),
+    (
+        "bf16-guard-always-true",
+        "a capability",
+        [],
+        trace(Predicate(where=at(3), function="torch.cuda.get_device_capability", result=Value((7, 5)))),
+    ),
+    (
+        "bf16-guard-always-true",
+        "unknown answer",
+        [MAYBE],
+        trace(Predicate(where=at(3), function="torch.cuda.is_bf16_supported", result=DARK), engine(from_guard("bf16"))),
+    ),
+    ("trl-bf16-default", "nothing set", [YES], trace(engine(by_default("bf16"), "SFTConfig"))),
+    ("trl-bf16-default", "set by hand", [NO], trace(engine(written("bf16"), "SFTConfig"))),
+    ("trl-bf16-default", "fp16", [NO], trace(engine(written("fp16"), "DPOConfig"))),
+    ("trl-bf16-default", "no TRL config", [], trace(engine(by_default("no")))),
+    ("trl-bf16-default", "unsloth", [NO], trace(engine(by_default("bf16"), "SFTConfig"), imported=("unsloth",))),
+    ("trl-bf16-default", "unknown", [MAYBE], trace(engine(DARK, "SFTConfig"))),
+    ("bf16-weights", "loaded", [YES], trace(loaded(written("bfloat16")))),
+    ("bf16-weights", "cast and trained", [YES], trace(loaded(written("bfloat16"), "cast"), step())),
+    ("bf16-weights", "cast for saving", [NO], trace(step(), loaded(written("bfloat16"), "cast"))),
+    ("bf16-weights", "kept on the CPU", [NO], trace(loaded(written("bfloat16"), device=written("cpu")))),
+    ("bf16-weights", "the CPU only at first", [YES], trace(loaded(written("bfloat16"), device=by_default("cpu")))),
+    ("bf16-weights", "fp16", [NO], trace(loaded(written("float16")))),
+    ("bf16-weights", "no dtype asked for", [MAYBE], trace(Model(where=at(12), role="load", dtype=Value("bfloat16")))),
+    ("bf16-weights", "beside bf16", [NO], trace(loaded(written("bfloat16")), engine(written("bf16")))),
+    ("bf16-weights", "a guard decided", [NO], trace(BF16_ASKED, loaded(from_guard("bfloat16")))),
+    (
+        "bf16-weights",
+        "cast before an unknown call",
+        [MAYBE],
+        trace(loaded(written("bfloat16"), "cast"), gaps=[Gap(frozenset({Forward}), "an unknown call")]),
+    ),
+    ("training-arguments-tf32", "on", [YES], trace(engine(written("fp16"), tf32=written(True)))),
+    ("training-arguments-tf32", "off", [NO], trace(engine(written("fp16"), tf32=written(False)))),
+    ("training-arguments-tf32", "unset", [NO], trace(engine(written("fp16"), tf32=by_default(None)))),
+    ("training-arguments-tf32", "unknown", [MAYBE], trace(engine(written("fp16"), tf32=DARK))),
+    (
+        "fp32-training",
+        "fp32",
+        [YES, YES],
+        trace(step(math=Value({"float32": 1.0})), step(math=Value({"float32": 1.0}))),
+    ),
+    (
+        "fp32-training",
+        "one finding",
+        [YES],
+        trace(step(math=Value({"float32": 1.0})), step(41, math=Value({"float32": 1.0}))),
+    ),
+    ("fp32-training", "device unknown", [YES], trace(step(device=DARK, math=Value({"float32": 1.0})))),
+    ("fp32-training", "fp16", [NO], trace(step(math=Value({"float16": 0.98, "float32": 0.02})))),
+    ("fp32-training", "on the CPU", [NO], trace(step(device=Value("cpu"), math=Value({"float32": 1.0})))),
+    ("fp32-training", "fp16 somewhere", [NO], trace(autocast(written("float16")), step(math=Value({"float32": 1.0})))),
+    ("fp32-training", "unknown", [MAYBE], trace(step(math=DARK))),
+    ("autocast-without-gradscaler", "bare", [YES], trace(backward())),
+    ("autocast-without-gradscaler", "device unknown", [YES], trace(backward(device=DARK))),
+    ("autocast-without-gradscaler", "scaler off", [YES], trace(*scaler("backward", enabled=False))),
+    ("autocast-without-gradscaler", "scaled", [NO], trace(*scaler("scale", "backward", "step:o", "update"))),
+    ("autocast-without-gradscaler", "bf16", [NO], trace(backward(autocast="bfloat16"))),
+    ("autocast-without-gradscaler", "no autocast", [NO], trace(backward(autocast="none"))),
+    ("autocast-without-gradscaler", "an engine's", [NO], trace(backward(engine="Accelerator"))),
+    ("autocast-without-gradscaler", "the scaled loss is dropped", [NO], trace(*scaler("scale"), backward())),
+    ("autocast-without-gradscaler", "never scaled", [NO], trace(backward(), *scaler("step:o"))),
+    (
+        "autocast-without-gradscaler",
+        "unknown",
+        [MAYBE],
+        trace(Backward(where=at(30), autocast=DARK, scaled_by=Value("none"))),
+    ),
+    ("gradscaler-call-order", "right", [NO] * 8, trace(*scaler(*["scale", "unscale:o", "step:o", "update"] * 2))),
+    (
+        "gradscaler-call-order",
+        "unscaled twice",
+        [NO, NO, YES],
+        trace(*scaler("scale", "unscale:o", "unscale:o", "step:o")),
+    ),
+    ("gradscaler-call-order", "unscaled after step", [NO, NO, YES], trace(*scaler("scale", "step:o", "unscale:o"))),
+    ("gradscaler-call-order", "no update", [NO, NO, NO, YES], trace(*scaler(*["scale", "step:o"] * 2, "update"))),
+    ("gradscaler-call-order", "nothing scaled", [YES], trace(*scaler("step:o", "update"))),
+    (
+        "gradscaler-call-order",
+        "updated twice",
+        [NO, NO, NO, YES],
+        trace(*scaler("scale", "step:o", "update", "update")),
+    ),
+    ("gradscaler-call-order", "two optimizers", [NO] * 4, trace(*scaler("scale", "step:a", "step:b", "update"))),
+    ("gradscaler-call-order", "updated after unscale", [NO] * 3, trace(*scaler("scale", "unscale:o", "update"))),
+    ("gradscaler-call-order", "off", [NO, NO], trace(*scaler("step:o", "step:o", enabled=False))),
+    ("gradscaler-call-order", "which optimizer", [NO, MAYBE, MAYBE], trace(*scaler("scale", "step", "step:o"))),
+    (
+        "gradscaler-call-order",
+        "an unknown call may update",
+        [NO, NO, NO, MAYBE],
+        trace(*scaler(*["scale", "step:o"] * 2), gaps=[Gap(frozenset({Scaler}), "an unknown call")]),
+    ),
+    ("gradscaler-bypassed", "plain step", [NO, YES], trace(*scaler("scale", "backward"), step())),
+    (
+        "gradscaler-bypassed",
+        "loss dropped",
+        [YES, NO],
+        trace(*scaler("scale"), backward(), *scaler("step:optimizer")[1:], step()),
+    ),
+    ("gradscaler-bypassed", "right", [NO, NO], trace(*scaler("scale", "backward", "step:optimizer"), step())),
+    (
+        "gradscaler-bypassed",
+        "unscaled by hand",
+        [NO, NO],
+        trace(*scaler("scale", "backward", "unscale:optimizer"), step()),
+    ),
+    ("gradscaler-bypassed", "no scaler", [NO, NO], trace(backward(), step())),
+    ("gradscaler-bypassed", "off", [NO, NO], trace(*scaler("scale", "backward", enabled=False), step())),
+    (
+        "gradscaler-bypassed",
+        "two optimizers in turn",
+        [NO, NO, NO, NO],
+        trace(
+            *scaler("scale", "backward", "step:a"),
+            step(subject="a"),
+            *scaler("update")[1:],
+            backward(),
+            step(subject="b"),
+        ),
+    ),
+    (
+        "gradscaler-bypassed",
+        "unknown",
+        [NO, MAYBE],
+        trace(Backward(where=at(30), scaled_by=DARK), step()),
+    ),
+    (
+        "gradient-clipping-before-unscale",
+        "clipped",
+        [YES],
+        trace(*scaler("scale", "backward"), GradientRead(where=at(35), role="clip"), *scaler("step:o", "update")[1:]),
+    ),
+    (
+        "gradient-clipping-before-unscale",
+        "unscaled first",
+        [NO],
+        trace(
+            *scaler("scale", "backward", "unscale:o"), GradientRead(where=at(35), role="clip"), *scaler("step:o")[1:]
+        ),
+    ),
+    (
+        "gradient-clipping-before-unscale",
+        "off",
+        [NO],
+        trace(*scaler("backward", enabled=False), GradientRead(where=at(35), role="clip"), *scaler("step:o")[1:]),
+    ),
+    (
+        "gradient-clipping-before-unscale",
+        "unknown",
+        [MAYBE],
+        trace(Backward(where=at(30), scaled_by=DARK), GradientRead(where=at(35), role="clip"), *scaler("step:o")),
+    ),
+    ("fp16-and-bf16-both-set", "both", [YES], trace(both(written(True), written(True, 2)))),
+    ("fp16-and-bf16-both-set", "one", [NO], trace(both(written(True), written(False)))),
+    ("fp16-and-bf16-both-set", "unknown", [MAYBE], trace(both(written(True), DARK))),
+    (
+        "flash-attention-backend",
+        "flash",
+        [YES] * 3,
+        trace(
+            Attention(where=at(12), role="config", implementation=written("flash_attention_2")),
+            Attention(where=at(13), role="config", implementation=written("paged|flash_attention_2")),
+            Attention(where=at(14), role="config", implementation=written("kernels-community/vllm-flash-attn3")),
+        ),
+    ),
+    (
+        "flash-attention-backend",
+        "others",
+        [NO, NO],
+        trace(
+            Attention(where=at(12), role="config", implementation=written("sdpa")),
+            Attention(where=at(13), role="config", implementation=by_default(None)),
+            Attention(where=at(14), role="call", implementation=written("flash_attention_2")),
+        ),
+    ),
+    ("flash-attention-backend", "unknown", [MAYBE], trace(Attention(where=at(12), role="config", implementation=DARK))),
+    ("micro-batch-too-large", "over", [YES], trace(full())),
+    ("micro-batch-too-large", "fits", [NO], trace(full(peak=(8 * GIB, 12 * GIB)))),
+    ("micro-batch-too-large", "states alone are over", [NO], trace(full(state=15 * GIB))),
+    ("micro-batch-too-large", "straddles", [MAYBE], trace(full(peak=(12 * GIB, 20 * GIB)))),
+    ("micro-batch-too-large", "unknown", [MAYBE], trace(step(micro_batch=written(32), peak=DARK))),
+    ("pin-memory-disabled", "written", [YES], trace(loader(pin_memory=written(False)))),
+    ("pin-memory-disabled", "default of a parser", [YES], trace(loader(pin_memory=written(False, 3, "default")))),
+    ("pin-memory-disabled", "observed", [YES], trace(loader(pin_memory=Value(False, (Origin("observed", "False"),))))),
+    ("pin-memory-disabled", "default of torch", [NO], trace(loader())),
+    ("pin-memory-disabled", "pinned", [NO], trace(loader(pin_memory=written(True)))),
+    ("pin-memory-disabled", "stays on the CPU", [NO], trace(loader(pin_memory=written(False), device=Value("cpu")))),
+    ("pin-memory-disabled", "unknown", [MAYBE], trace(loader(pin_memory=DARK))),
+    ("worker-options-without-workers", "persistent", [YES], trace(loader(persistent_workers=written(True)))),
+    ("worker-options-without-workers", "prefetch", [YES], trace(loader(prefetch_factor=written(4)))),
+    (
+        "worker-options-without-workers",
+        "workers",
+        [NO],
+        trace(loader(persistent_workers=written(True), workers=Value(2))),
+    ),
+    ("worker-options-without-workers", "no options", [NO], trace(loader())),
+    (
+        "worker-options-without-workers",
+        "unknown",
+        [MAYBE],
+        trace(loader(persistent_workers=written(True), workers=DARK)),
+    ),
+    ("ddp-across-nodes", "network-bound", [YES], trace(launch(), DDP, needs_network((5.0, 9.0)))),
+    ("ddp-across-nodes", "compute-bound", [NO], trace(launch(), DDP, needs_network((0.1, 0.4)))),
+    ("ddp-across-nodes", "one node", [NO], trace(launch(nodes=1), DDP, needs_network((5.0, 9.0)))),
+    (
+        "ddp-across-nodes",
+        "sharded",
+        [NO],
+        trace(launch(), Wrap(where=at(25), how=Value("zero1")), needs_network((5.0, 9.0))),
+    ),
+    ("ddp-across-nodes", "overlap", [MAYBE], trace(launch(), DDP, needs_network((0.8, 4.0)))),
+    ("ddp-across-nodes", "unknown", [MAYBE], trace(launch(), DDP, step())),
+    ("nccl-interface-unset", "unset", [YES], trace(launch())),
+    ("nccl-interface-unset", "exported", [NO], trace(variable(written("^lo,docker")), launch())),
+    ("nccl-interface-unset", "in the launch", [NO], trace(launch(environment={"NCCL_SOCKET_IFNAME": written("^lo")}))),
+    ("nccl-interface-unset", "one node", [NO], trace(launch(nodes=1))),
+    ("nccl-interface-unset", "gloo", [NO], trace(launch(), ProcessGroup(where=at(9), backend=Value("gloo")))),
+    ("nccl-interface-unset", "unknown", [MAYBE], trace(launch(nodes=None))),
+    ("nccl-interface-hard-coded", "name", [YES], trace(variable(written("eth0")), launch())),
+    (
+        "nccl-interface-hard-coded",
+        "in the launch",
+        [YES],
+        trace(launch(environment={"NCCL_SOCKET_IFNAME": written("=ens5")})),
+    ),
+    ("nccl-interface-hard-coded", "loopback", [YES], trace(variable(written("lo")), launch())),
+    (
+        "nccl-interface-hard-coded",
+        "loopback in one node",
+        [NO],
+        trace(variable(written("lo")), launch(nodes=1, per_node=2)),
+    ),
+    (
+        "nccl-interface-hard-coded",
+        "several in one node",
+        [YES],
+        trace(variable(written("eth0")), launch(nodes=1, per_node=2)),
+    ),
+    ("nccl-interface-hard-coded", "one process", [NO], trace(variable(written("eth0")), launch(nodes=1))),
+    ("nccl-interface-hard-coded", "exclusion", [NO], trace(variable(written("^docker0,lo")), launch())),
+    ("nccl-interface-hard-coded", "prefix", [NO], trace(variable(written("ens")), launch())),
+    ("nccl-interface-hard-coded", "another variable", [], trace(variable(written("INFO"), "NCCL_DEBUG"), launch())),
+    ("nccl-interface-hard-coded", "unknown", [MAYBE], trace(variable(DARK), launch())),
+]
+
+
+def judge(name: str, made: Trace) -> list[Candidate]:
+    return list(RULES[name].check(made))
+
+
+@pytest.mark.parametrize(("name", "what", "expected", "made"), CASES, ids=[f"{case[0]}: {case[1]}" for case in CASES])
+def test_judgement(name: str, what: str, expected: list[bool | None], made: Trace) -> None:
+    candidates = judge(name, made)
+    assert [candidate.when.holds for candidate in candidates] == expected
+    for candidate in candidates:
+        text = RULES[name].message.format(**candidate.words)  # every field of the template is given
+        if candidate.when.holds:
+            assert "None" not in text, text
+            assert text.endswith("."), text
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_is_tried_in_three_ways(name: str) -> None:
+    seen = {holds for rule, _, expected, _ in CASES if rule == name for holds in expected}
+    assert seen == {True, False, None}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_events_no_candidates(name: str) -> None:
+    assert judge(name, trace()) == []
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_declare_what_they_read(name: str) -> None:
+    for rule, _, _, made in CASES:
+        if rule == name:
+            assert all(isinstance(candidate.event, RULES[name].reads) for candidate in judge(name, made))
+
+
+def only(name: str, made: Trace) -> Candidate:
+    (candidate,) = (candidate for candidate in judge(name, made) if candidate.when.holds)
+    return candidate
+
+
+def test_bf16_is_an_error_where_the_stack_refuses_it() -> None:
+    assert only("bf16-mixed-precision", trace(engine(written("bf16")))).severity is None
+    assert only("bf16-mixed-precision", trace(engine(written("bf16")), torch="2.2.1")).severity == "error"
+    assert only("bf16-mixed-precision", trace(engine(written("bf16")), transformers="4.34.0")).severity == "error"
+    assert only("bf16-mixed-precision", trace(engine(written("bf16")), imported=("unsloth",))).severity == "error"
+    assert only("trl-bf16-default", trace(engine(by_default("bf16"), "SFTConfig"), torch="2.1")).severity == "error"
+
+
+def test_bf16_shows_the_weights_beside_it() -> None:
+    weights = loaded(written("bfloat16"))
+    assert only("bf16-mixed-precision", trace(weights, engine(written("bf16")))).related == (weights,)
+
+
+def test_weights_with_unsloth_are_a_note() -> None:
+    assert only("bf16-weights", trace(loaded(written("bfloat16")), imported=("unsloth",))).severity == "note"
+
+
+def test_a_presumed_device_makes_it_only_likely() -> None:
+    made = trace(autocast(written("bfloat16"), device=DARK))
+    assert only("bf16-mixed-precision", made).when.likely
+
+
+def test_small_models_in_fp32_are_a_note() -> None:
+    fp32 = Value({"float32": 1.0})
+    assert only("fp32-training", trace(step(math=fp32, parameters=Value(1_000_000)))).severity == "note"
+    assert only("fp32-training", trace(step(math=fp32, parameters=Value(110_000_000)))).severity is None
+
+
+def test_fp32_is_explained_by_what_a_person_would_edit() -> None:
+    fp32 = Value({"float32": 1.0})
+    switched_off = Autocast(
+        where=at(20), device=Value("cuda"), dtype=Value("float16"), enabled=written(False, 7, "default")
+    )
+    off = only("fp32-training", trace(switched_off, step(math=fp32)))
+    assert off.blame is switched_off.enabled
+    by_engine = only("fp32-training", trace(engine(by_default("no")), step(math=fp32, engine="Trainer")))
+    assert by_engine.blame is not None
+    assert [origin.location for origin in by_engine.blame.origins if origin.location] == [at(10)]
+    own = written({"float32": 1.0}, 8)
+    assert only("fp32-training", trace(step(math=own))).blame is own
+
+
+def test_micro_batch_says_what_fits() -> None:
+    words = only("micro-batch-too-large", trace(full())).words
+    assert words["way_out"] == "a micro-batch of 8 with 4 accumulation steps fits"
+    alone = only("micro-batch-too-large", trace(full(batch=1))).words
+    assert "even one sample" in str(alone["way_out"])
+
+
+def test_a_container_makes_the_unset_interface_a_warning() -> None:
+    assert only("nccl-interface-unset", trace(launch())).severity is None
+    assert only("nccl-interface-unset", trace(launch(in_container=True))).severity == "warning"
+
+
+def test_an_interface_is_judged_once() -> None:
+    value = written("eth0")
+    made = trace(variable(value), launch(environment={"NCCL_SOCKET_IFNAME": value}))
+    assert len(judge("nccl-interface-hard-coded", made)) == 1
+    assert only("nccl-interface-hard-coded", trace(variable(written("lo")), launch())).severity == "error"
+
+
+def test_a_gradient_norm_that_is_only_read_is_a_note() -> None:
+    read = GradientRead(where=at(35), role="norm")
+    made = trace(*scaler("scale", "backward"), read, *scaler("step:o")[1:])
+    assert only("gradient-clipping-before-unscale", made).severity == "note"
+
+
+@pytest.mark.parametrize("place", ["a10", "l4"])
+def test_hardware_with_bf16_is_left_alone(place: str) -> None:
+    target = find_target(place)
+    made = Trace("predicted", target, {}, (engine(written("bf16"), tf32=written(True)), autocast(written("bfloat16"))))
+    assert not any(c.when.holds for name in RULES for c in judge(name, made))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import pkgutil
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from t4lint.trace import Event, Location, Origin, Trace, Value
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
 
 
-class UnknownRule(ValueError):
+class UnknownRule(ValueError):  # noqa: N818
     """A rule name or family that does not exist; the message suggests the nearest."""
 
 
@@ -51,7 +52,7 @@ class Options:
 def rules() -> tuple[Rule, ...]:
     """All rules that t4lint ships, by family and name."""
     package = importlib.import_module("t4lint.rules")
-    found = []
+    found: list[Rule] = []
     for info in pkgutil.walk_packages(package.__path__, "t4lint.rules."):
         if info.ispkg:
             continue
@@ -137,6 +138,7 @@ class Session:
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
         self.entered: dict[Path, set[int]] = {}
         self.data: dict[Path, str] = {}
+        self.imported: set[Path] = set()
 
     # --- files ---
 
@@ -158,6 +160,9 @@ class Session:
             else:
                 self.data[file] = document.text
             files.append(file)
+        self.problems = [
+            replace(problem, path=display_path(Path(problem.path), options.cwd)) for problem in self.problems
+        ]
         self.shown = {display_path(file, options.cwd) for file in files}
         return files
 
@@ -166,12 +171,21 @@ class Session:
         python = [file for file in files if file in self.data and not is_shell(file, self.data[file])]
         shell = [file for file in files if file in self.data and is_shell(file, self.data[file])]
         started = [script for file in shell for script in self.started_by(file) if script not in python]
-        scripts = [file for file in python if '__name__ == "__main__"' in self.data[file] or "__name__ == '__main__'" in self.data[file]]
-        yield from dict.fromkeys([*scripts, *python, *started])
+        scripts = [
+            file
+            for file in python
+            if '__name__ == "__main__"' in self.data[file] or "__name__ == '__main__'" in self.data[file]
+        ]
+        launched = [file for file in [*python, *started] if self.starts(file)]
+        yield from dict.fromkeys([*launched, *scripts, *python])
 
     def started_by(self, shell: Path) -> list[Path]:
         """The scripts that the launch commands of a shell file start."""
-        return [script for script, commands in self.launches_of(self.root_of(shell)).items() if any(c.where.path == display_path(shell, self.options.cwd) for c in commands)]
+        return [
+            script
+            for script, commands in self.launches_of(self.root_of(shell)).items()
+            if any(c.where.path == display_path(shell, self.options.cwd) for c in commands)
+        ]
 
     def root_of(self, file: Path) -> Path:
         from t4lint.interpret.project import find_root
@@ -224,9 +238,15 @@ class Session:
         for launch in commands[:MAX_LAUNCHES]:
             self.run(file, launch)
         for launch in commands[MAX_LAUNCHES:]:
-            self.notes.append(f"{launch.where.path}:{launch.where.line} was not followed: too many launches of {file.name}")
+            self.notes.append(
+                f"{launch.where.path}:{launch.where.line} was not followed: too many launches of {file.name}"
+            )
         if not commands:
             self.run(file, None)
+
+    def starts(self, file: Path) -> bool:
+        """Does a launch command start this script?"""
+        return file.resolve() in self.launches_of(self.root_of(file))
 
     def relevant(self, text: str) -> bool:
         """Can any enabled rule have something to say? A script may also do everything in modules that it imports."""
@@ -252,7 +272,16 @@ class Session:
                 self.problems.append(result)
 
     def run(self, file: Path, launch: LaunchCommand | None) -> None:
-        """Interpret one run and judge it."""
+        """Interpret one run and judge it; a fault of t4lint's own must not take the other files with it."""
+        try:
+            self.interpret(file, launch)
+        except Exception as error:
+            if os.environ.get("T4LINT_DEBUG"):
+                raise
+            text = f"t4lint failed on this file ({type(error).__name__}: {error}); please report it"
+            self.problems.append(Problem(display_path(file, self.options.cwd), text))
+
+    def interpret(self, file: Path, launch: LaunchCommand | None) -> None:
         from t4lint.interpret.run import interpret
         from t4lint.interpret.worlds import Worlds, with_presumption
         from t4lint.memory import fill
@@ -260,17 +289,26 @@ class Session:
         project = self.project_of(file)
         versions = self.versions_of(project.root)
         entered = self.entered.setdefault(project.root, set())
-        result = interpret(project, file, self.target, versions, launch, entered)
+        # what a launched program imports is run as that program does it, not as a program of its own
+        main = launch is not None or file not in self.imported
+        result = interpret(project, file, self.target, versions, launch, entered, main)
         if isinstance(result, Problem):
             if result not in self.problems:
                 self.problems.append(result)
             return
+        if launch is not None:
+            self.imported |= set(project.modules)
         number = len(self.runs)
         self.runs.append(run_info(file, launch, versions, self.options.cwd))
         self.notes.extend(result.machine.notes)
         for source in project.modules.values():
             if not isinstance(source, Problem):
                 self.sources[source.path] = source.document.text
+        if "torch_xla" in result.machine.imported or "jax" in result.machine.imported:
+            self.notes.append(
+                f"{display_path(file, self.options.cwd)} trains on another accelerator and was not judged"
+            )
+            return
         known = {library: Value(version) for library, version in versions.items()}
         for segment in result.segments:
             worlds = Worlds(result.machine, segment, known, launch is not None)
@@ -316,7 +354,9 @@ class Session:
             if CONFIDENCES.index(finding.confidence) >= wanted and self.is_shown(finding)
         ]
         findings.sort(key=lambda finding: (finding.location, finding.rule))
-        paths = {f.location.path for f in findings} | {o.location.path for f in findings for o in f.provenance if o.location}
+        paths = {f.location.path for f in findings} | {
+            o.location.path for f in findings for o in f.provenance if o.location
+        }
         paths |= {r.location.path for f in findings for r in f.related}
         return Report(
             target=self.options.target,
@@ -347,9 +387,9 @@ def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
     """The shell files of a project: those that were given, and those found below its root."""
     files = [file for file, text in given.items() if is_shell(file, text)]
     if any((root / mark).exists() for mark in (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")):
-        below = (file for file in find([root], problems=[]) if file.suffix in (".sh", ".bash"))
+        below: Iterable[Path] = (file for file in find([root], problems=[]) if file.suffix in (".sh", ".bash"))
     else:
-        below = iter(sorted([*root.glob("*.sh"), *root.glob("*/*.sh")]))
+        below = sorted([*root.glob("*.sh"), *root.glob("*/*.sh")])
     for file in below:
         if len(files) >= MAX_SHELL_FILES:
             break
@@ -393,7 +433,11 @@ def finding_from(
     location = place_of(candidate)
     words = {name: said(word) for name, word in candidate.words.items()}
     provenance = candidate.blame.origins if candidate.blame is not None else ()
-    related = [Related(event.where, type(event).__name__.lower()) for event in candidate.related if event.where != candidate.event.where]
+    related = [
+        Related(event.where, type(event).__name__.lower())
+        for event in candidate.related
+        if event.where != candidate.event.where
+    ]
     if candidate.event.where.path != location.path or not inside(location, candidate.event.where):
         related.insert(0, Related(candidate.event.where, "takes effect here"))
     return Finding(

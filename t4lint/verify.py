@@ -9,32 +9,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+from t4lint import engine
 from t4lint.devices import find_target
+from t4lint.engine import Options
 from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict
 from t4lint.record.launch import Outcome, Recording, record
 from t4lint.record.observe import trace_of
 from t4lint.rule import Candidate, Confidence, Rule
-from t4lint.trace import Key, Predicate, Trace
+from t4lint.trace import Key, Trace
 
 ONLY_IN_FILES = "seen only in files"
 
 
-def verify(argv: list[str], *, options: Any, device: str, steps: int, timeout: float) -> Report:
+def verify(argv: list[str], *, options: Options, device: str, steps: int, timeout: float) -> Report:
     """Predict exactly this command, run it, and add a verdict to each finding. Runs the user's code; prints nothing."""
-    engine: Any = import_module("t4lint.engine")  # heavy, and pairing needs nothing of it
-    predicted: Report = engine.check_command(argv, options)
+    predicted = engine.check_command(argv, options)
     if device not in ("auto", "cpu"):
         problem = Problem("", f"--device {device} is not available yet: only cpu")
         return replace(predicted, problems=(*predicted.problems, problem))
-    rules: dict[str, Rule] = {rule.name: rule for rule in engine.select(options)}
-    recording = record(argv, steps=steps, timeout=timeout)
+    rules = engine.select(options.select, options.ignore, options.extend_select)
+    recording = record(argv, cwd=options.cwd, steps=steps, timeout=timeout)
     observed = trace_of(recording, find_target(options.target))
-    judged, extra = pair(predicted.findings, rules.values(), observed, ended=ended(recording.outcome))
-    found = [engine.finding_from(rule, candidate, confidence_of(candidate)) for rule, candidate in extra]
+    judged, extra = pair(predicted.findings, rules, observed, ended=ended(recording.outcome))
+    found = [
+        engine.finding_from(rule, candidate, confidence_of(candidate), sources=predicted.sources)
+        for rule, candidate in extra
+    ]
     confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in found]
     return replace(
         predicted,
@@ -102,19 +104,17 @@ def decide(candidates: Sequence[Candidate], observed: Trace) -> Verdict:
     """One that holds confirms; else one unknown leaves it undecided; else it is refuted."""
     holding = next((candidate for candidate in candidates if candidate.when.holds is True), None)
     if holding is not None:
-        return Verdict("confirmed", observed.basis, _confidence([holding], observed), holding.event.evidence)
+        return Verdict("confirmed", observed.basis, _confidence([holding]), holding.event.evidence)
     open_one = next((candidate for candidate in candidates if candidate.when.holds is None), None)
     if open_one is not None:
         reason = open_one.when.reason or "a value that it needs is unknown"
         return Verdict("undecided", observed.basis, "possible", open_one.event.evidence, reason)
-    return Verdict("refuted", observed.basis, _confidence(candidates, observed), candidates[0].event.evidence)
+    return Verdict("refuted", observed.basis, _confidence(candidates), candidates[0].event.evidence)
 
 
-def _confidence(candidates: Sequence[Candidate], observed: Trace) -> Confidence:
-    """On a CPU a program that asks for the GPU may have gone another way than it will on one."""
-    other_way = observed.basis == "cpu" and getattr(observed.target, "gpu", None) and any(observed.all(Predicate))
-    likely = other_way or any(candidate.when.likely for candidate in candidates)
-    return "likely" if likely else "certain"
+def _confidence(candidates: Sequence[Candidate]) -> Confidence:
+    """The recorder marks values as likely where the program may go another way on a GPU."""
+    return "likely" if any(candidate.when.likely for candidate in candidates) else "certain"
 
 
 def confidence_of(candidate: Candidate) -> Confidence:

@@ -8,20 +8,22 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from t4lint import engine
 from t4lint.devices import find_target
 from t4lint.findings import Finding, Report
 from t4lint.record import launch
 from t4lint.record.launch import Recording, child_environment, is_secret, project_root, record
 from t4lint.record.observe import COMMAND, trace_of
-from t4lint.rule import Candidate, Confidence, Rule
+from t4lint.rule import Candidate, Rule
 from t4lint.trace import (
+    Attention,
     Autocast,
     Backward,
     Call,
+    Compile,
     Copy,
     Engine,
     EnvironmentVariable,
@@ -133,6 +135,7 @@ def test_plain_loop(tmp_path: Path) -> None:
     assert (backward.dtype.it, backward.autocast.it, backward.scaled_by.it) == ("float16", "float16", "scaler#0")
     assert backward.inside_autocast.it is False and backward.device.unknown
     step = next(trace.all(Step))
+    assert step.math.likely and not loader.pin_memory.likely
     assert step.math.it == {"float16": 1.0} and step.backwards.it == 2 and step.through_scaler.it is True
     assert next(trace.all(GradientRead)).subject == step.subject == "optimizer#0"
     assert next(trace.all(ZeroGrad)).set_to_none.it is True
@@ -535,7 +538,36 @@ def test_training_arguments_that_raise(tmp_path: Path) -> None:
     assert call.function == "transformers.TrainingArguments" and call.arguments["tf32"].it is True
     assert call.raises.it.startswith("ValueError: --tf32 requires")
     assert next(trace.all(Engine)).tf32.it is True
-    assert not list(trace.all(Exit))
+    assert call.role == "TrainingArguments" and not list(trace.all(Exit))
+
+
+def test_what_is_asked_of_a_load_and_of_trl_is_seen_also_when_it_fails(tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    recording = run(
+        tmp_path,
+        """
+        import torch
+        from transformers import AutoModelForCausalLM
+        from trl import SFTConfig
+        try:
+            AutoModelForCausalLM.from_pretrained(
+                "no/such", dtype=torch.bfloat16, attn_implementation="flash_attention_2")
+        except OSError:
+            SFTConfig(output_dir="out")
+        """,
+    )
+    trace = observed(recording)
+    load, attention, engine = next(trace.all(Model)), next(trace.all(Attention)), next(trace.all(Engine))
+    assert (load.role, load.requested_dtype.it, load.name.it, load.dtype.known) == (
+        "load",
+        "bfloat16",
+        "no/such",
+        False,
+    )
+    assert (attention.role, attention.implementation.it) == ("config", "flash_attention_2")
+    assert (engine.role, engine.mixed_precision.it) == ("SFTConfig", "bf16")
+    assert engine.mixed_precision.origins[0].how == "default"
+    assert not list(trace.all(Switch)) and not list(trace.all(Compile))
 
 
 def test_accelerator_and_pretrained(tmp_path: Path) -> None:
@@ -587,15 +619,9 @@ def test_verify_joins_both_witnesses(tmp_path: Path, monkeypatch: pytest.MonkeyP
         where = Location("train.py", line, 1, line, 30)
         return Finding("pin", "warning", "certain", where, "", "", keys=(Key("Loader", "", "train.py", line, line),))
 
-    def finding_from(rule: Rule, candidate: Candidate, confidence: Confidence) -> Finding:
-        return Finding(rule.name, rule.severity, confidence, candidate.event.where, "", "", keys=(candidate.event.key,))
-
-    engine = ModuleType("t4lint.engine")
     predicted = Report("t4", (finding(2), finding(3), finding(6)), (), (), 1)
-    vars(engine).update(
-        check_command=lambda argv, options: predicted, select=lambda options: [rule], finding_from=finding_from
-    )
-    monkeypatch.setitem(sys.modules, "t4lint.engine", engine)
+    monkeypatch.setattr(engine, "check_command", lambda argv, options: predicted)
+    monkeypatch.setattr(engine, "select", lambda *names: (rule,))
     write(
         tmp_path,
         """
@@ -607,8 +633,7 @@ def test_verify_joins_both_witnesses(tmp_path: Path, monkeypatch: pytest.MonkeyP
         DataLoader([1])
         """,
     )
-    monkeypatch.chdir(tmp_path)
-    options = SimpleNamespace(target="t4")
+    options = engine.Options(cwd=tmp_path)
     report = verify([sys.executable, "train.py"], options=options, device="auto", steps=2, timeout=60)
     verdicts = [(one.location.line, one.verdict.verdict if one.verdict else "") for one in report.findings]
     assert verdicts == [(2, "confirmed"), (3, "refuted"), (6, "not exercised"), (4, "confirmed")]

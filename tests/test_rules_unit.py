@@ -104,7 +104,18 @@ def scaler(*operations: str, enabled: Any = True) -> list[Event]:
     return events
 
 
-BF16_ASKED = Predicate(where=at(3), function="torch.cuda.is_bf16_supported", result=Value(True))
+def asked(result: Any, function: str = "torch.cuda.is_bf16_supported") -> Predicate:
+    answer = (Origin("target", f"{function}() on a T4", at(3)),)
+    return Predicate(
+        where=at(3), function=function, result=dark_at(answer) if result is None else Value(result, answer)
+    )
+
+
+def dark_at(origins: tuple[Origin, ...]) -> Value:
+    return unknown("it comes from an unknown call", origins)
+
+
+BF16_ASKED = asked(True)
 
 
 def from_guard(it: Any, line: int = 3) -> Value:
@@ -186,7 +197,7 @@ CASES: list[Case] = [
         "a guard that is right",
         [NO],
         trace(
-            Predicate(where=at(3), function="unsloth.is_bfloat16_supported", result=Value(False)),
+            asked(False, "unsloth.is_bfloat16_supported"),
             engine(from_guard("no")),
         ),
     ),
@@ -194,13 +205,13 @@ CASES: list[Case] = [
         "bf16-guard-always-true",
         "a capability",
         [],
-        trace(Predicate(where=at(3), function="torch.cuda.get_device_capability", result=Value((7, 5)))),
+        trace(asked((7, 5), "torch.cuda.get_device_capability")),
     ),
     (
         "bf16-guard-always-true",
         "unknown answer",
         [MAYBE],
-        trace(Predicate(where=at(3), function="torch.cuda.is_bf16_supported", result=DARK), engine(from_guard("bf16"))),
+        trace(asked(None), engine(from_guard("bf16"))),
     ),
     ("trl-bf16-default", "nothing set", [YES], trace(engine(by_default("bf16"), "SFTConfig"))),
     ("trl-bf16-default", "set by hand", [NO], trace(engine(written("bf16"), "SFTConfig"))),
@@ -277,6 +288,12 @@ CASES: list[Case] = [
     ),
     ("gradscaler-call-order", "two optimizers", [NO] * 4, trace(*scaler("scale", "step:a", "step:b", "update"))),
     ("gradscaler-call-order", "updated after unscale", [NO] * 3, trace(*scaler("scale", "unscale:o", "update"))),
+    (
+        "gradscaler-call-order",
+        "the optimizer steps around the scaler",
+        [NO, NO],
+        trace(*scaler("scale", "backward"), step(), *scaler("update")[1:]),
+    ),
     ("gradscaler-call-order", "off", [NO, NO], trace(*scaler("step:o", "step:o", enabled=False))),
     ("gradscaler-call-order", "which optimizer", [NO, MAYBE, MAYBE], trace(*scaler("scale", "step", "step:o"))),
     (

@@ -54,7 +54,12 @@ def bf16_guard_always_true(trace: Trace) -> Iterator[Candidate]:
         if "bf16" not in name and "bfloat16" not in name:
             continue
         decided = FALSE if "unsloth" in trace.imported else _chose_bf16(trace, predicate)
-        yield Candidate(predicate, predicate.result.equals(True) & decided, words={"function": predicate.function})
+        yield Candidate(
+            predicate,
+            predicate.result.equals(True) & decided,
+            blame=predicate.result,
+            words={"function": predicate.function},
+        )
 
 
 def _chose_bf16(trace: Trace, predicate: Predicate) -> Fact:

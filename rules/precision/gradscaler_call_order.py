@@ -19,7 +19,8 @@ everything after `backward` happens only on the last micro-batch.
 
 ## When it is right to ignore it
 
-When the call stands in a path that never runs. A scaler built with `enabled=False` is not reported.
+When the call stands in a path that never runs. A scaler built with `enabled=False` is not reported, and where the
+optimizer steps without the scaler, `gradscaler-bypassed` speaks.
 
 ## Sources
 
@@ -32,7 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Fact, Scaler, Trace, Value, unknown
+from t4lint.trace import FALSE, NOT_SAID, Fact, Scaler, Step, Trace, Value, unknown
 
 NOTHING_SCALED = "no loss was given to `scaler.scale()` before"
 CALLS = {"unscale": "unscale_", "step": "step", "update": "update"}
@@ -45,12 +46,17 @@ CALLS = {"unscale": "unscale_", "step": "step", "update": "update"}
     message="`scaler.{call}()` raises here: {why}.",
     help="In one iteration call `scale(loss).backward()`, at most one `unscale_(optimizer)`, one `step(optimizer)`, then `update()`.",
     triggers=("GradScaler",),
-    reads=(Scaler,),
+    reads=(Scaler, Step),
 )
 def gradscaler_call_order(trace: Trace) -> Iterator[Candidate]:
     complete = trace.never(Scaler, lambda event: FALSE)
     scalers: dict[str, _State] = {}
-    for event in trace.all(Scaler):
+    for event in trace.events:
+        if isinstance(event, Step):
+            for state in scalers.values():
+                state.bypassed |= event.subject not in state.stages
+        if not isinstance(event, Scaler):
+            continue
         state = scalers.setdefault(event.subject, _State())
         if event.operation == "init":
             state.enabled = event.enabled
@@ -84,6 +90,7 @@ class _State:
     scaled: bool = False
     stages: dict[str, str] = field(default_factory=dict)
     unclear: str = ""
+    bypassed: bool = False  # an optimizer stepped without the scaler: another rule's finding
     raised: bool = False
 
     def after(self, event: Scaler) -> str:
@@ -113,8 +120,8 @@ class _State:
         )
 
     def _update(self) -> str:
-        nothing_done = not self.stages and not self.unclear
-        self.stages, self.unclear = {}, ""
+        nothing_done = not self.stages and not self.unclear and not self.bypassed
+        self.stages, self.unclear, self.bypassed = {}, "", False
         if not self.scaled:
             return NOTHING_SCALED
         return "neither `step()` nor `unscale_()` was called since the last `update()`" if nothing_done else ""

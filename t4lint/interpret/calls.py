@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -50,9 +51,7 @@ def call(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
     callee = m.resolve(callee)
     if isinstance(callee, Choice):
         choice = callee
-        yes, no = m.fork(
-            choice.test, lambda: call(m, choice.yes, arguments), lambda: call(m, choice.no, arguments)
-        )
+        yes, no = m.fork(choice.test, lambda: call(m, choice.yes, arguments), lambda: call(m, choice.no, arguments))
         joined: Abstract = m.joined(choice.test, yes, no)
         return joined
     if isinstance(callee, Function):
@@ -85,9 +84,13 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
 
     reason = callee.reason if isinstance(callee, Unknown) else "the function is not known"
     hand_over(m, reason, arguments)
-    for value in arguments.values():
-        if isinstance(value, Tensor):
-            return tensor_of(value)
+    tensors = [value for value in arguments.values() if isinstance(value, Tensor)]
+    if tensors:
+        facts = tensor_of(*tensors).facts
+        if facts.models:  # a loss function, as a rule: it computes on what the model gave
+            return Tensor(facts)
+        asked = m.autocast_dtype()
+        return Tensor(replace(facts, math=facts.math | {"?"}, autocast=facts.autocast | {asked}, device="", graph=True))
     varies = any(isinstance(value, Unknown) and value.varies for value in arguments.values())
     uid = unknown_from("call", callee, *arguments.values()).uid if not m.loops else ""
     return Unknown(reason, varies=varies or bool(m.loops), uid=uid, autocast=m.autocast_dtype())
@@ -169,10 +172,10 @@ def bind_parameters(m: Machine, function: Function, arguments: Arguments, scope:
         if position < len(arguments.positional):
             scope.names[name] = arguments.positional[position]
         else:
-            scope.names[name] = keywords.pop(name, None) or missing(m, function, name, arguments)
+            scope.names[name] = keywords.pop(name) if name in keywords else missing(m, function, name, arguments)
     for parameter in parameters.kwonly_params:
         name = parameter.name.value
-        scope.names[name] = keywords.pop(name, None) or missing(m, function, name, arguments)
+        scope.names[name] = keywords.pop(name) if name in keywords else missing(m, function, name, arguments)
     if isinstance(parameters.star_arg, cst.Param):
         rest = tuple(arguments.positional[len(names) :])
         scope.names[parameters.star_arg.name.value] = ListValue(rest, "tuple", not arguments.open)
@@ -183,7 +186,9 @@ def bind_parameters(m: Machine, function: Function, arguments: Arguments, scope:
 def missing(m: Machine, function: Function, name: str, arguments: Arguments) -> Abstract:
     if arguments.open:
         return Unknown(f"{name} may be given by star-arguments that are not known")
-    return function.defaults.get(name) or Unknown(f"the parameter {name} of {function.name}", uid=f"parameter {id(function.node)} {name}")
+    return function.defaults.get(name) or Unknown(
+        f"the parameter {name} of {function.name}", uid=f"parameter {id(function.node)} {name}"
+    )
 
 
 # --- classes of the project --------------------------------------------------------------------------------------

@@ -91,14 +91,19 @@ def renamed(value: Abstract, note: str) -> Abstract:
 
 
 def replace_with_default(value: Abstract, note: str, source: Any, node: cst.CSTNode) -> Abstract:
-    return replace_origins(value, (Step("default", note, source, node),))
+    """A field's or parameter's default: its provenance says so, and keeps what the target answered."""
+    return replace_origins(
+        value, (Step("default", note, source, node), *(s for s in value.origins if s.how == "target"))
+    )
 
 
 def _integer(m: Machine, node: cst.Integer) -> Abstract:
     text = node.value
     if len(text) > 100:
         return Unknown("a huge number")
-    return literal(m, int(text.replace("_", ""), 0) if not text.lstrip("0_").isdigit() else int(text.replace("_", "")), node, text)
+    return literal(
+        m, int(text.replace("_", ""), 0) if not text.lstrip("0_").isdigit() else int(text.replace("_", "")), node, text
+    )
 
 
 def _float(m: Machine, node: cst.Float) -> Abstract:
@@ -125,6 +130,8 @@ def _formatted(m: Machine, node: cst.FormattedString) -> Abstract:
         if isinstance(part, cst.FormattedStringText):
             parts.append(Const(part.value.replace("{{", "{").replace("}}", "}")))
             continue
+        if not isinstance(part, cst.FormattedStringExpression):
+            continue
         value = m.resolve(evaluate(m, part.expression))
         if isinstance(value, Const) and part.format_spec is None and part.conversion is None:
             parts.append(Const(str(value.value), value.origins, value.varies))
@@ -141,7 +148,9 @@ def _formatted(m: Machine, node: cst.FormattedString) -> Abstract:
 
 
 def _text(value: Abstract) -> Abstract:
-    return Const(str(value.value), value.origins, value.varies) if isinstance(value, Const) else unknown_from("str", value)
+    return (
+        Const(str(value.value), value.origins, value.varies) if isinstance(value, Const) else unknown_from("str", value)
+    )
 
 
 def _elements(m: Machine, elements: Iterable[cst.BaseElement]) -> tuple[tuple[Abstract, ...], bool]:
@@ -186,6 +195,8 @@ def _dict(m: Machine, node: cst.Dict) -> Abstract:
                 result.state["complete"] = result.complete and other.complete
             else:
                 result.state["complete"] = False
+            continue
+        if not isinstance(element, cst.DictElement):
             continue
         key = m.resolve(evaluate(m, element.key))
         value = evaluate(m, element.value)
@@ -233,7 +244,9 @@ def look_up(m: Machine, name: str) -> Abstract:
         scope = scope.parent
     from t4lint.libraries.registry import builtin
 
-    return builtin(name) or Unknown(f"{name} is not defined where t4lint looked", uid=f"name {frame.source.name}.{name}")
+    return builtin(name) or Unknown(
+        f"{name} is not defined where t4lint looked", uid=f"name {frame.source.name}.{name}"
+    )
 
 
 def dotted(node: cst.BaseExpression) -> str:
@@ -273,7 +286,9 @@ def _subscript(m: Machine, node: cst.Subscript) -> Abstract:
 
 
 def _slice(m: Machine, value: Abstract, part: Any) -> Abstract:
-    bounds = [m.resolve(evaluate(m, bound)) if bound is not None else NONE for bound in (part.lower, part.upper, part.step)]
+    bounds = [
+        m.resolve(evaluate(m, bound)) if bound is not None else NONE for bound in (part.lower, part.upper, part.step)
+    ]
     if isinstance(value, Tensor):
         return value
     if all(isinstance(bound, Const) and isinstance(bound.value, (int, type(None))) for bound in bounds):
@@ -299,7 +314,8 @@ def item(m: Machine, value: Abstract, index: Abstract) -> Abstract:
         return m.mapped(value, lambda leaf: item(m, leaf, index))
     if isinstance(value, DictValue) and isinstance(index, Const) and hashable(index.value):
         if index.value in value.items:
-            return value.items[index.value]
+            # `{"bf16": torch.bfloat16}[name]`: a person edits the name
+            return chosen_by(index, value.items[index.value], written=True)
         return Unknown(f"the key {index.value!r} is not known", uid=f"key {id(value)} {index.value!r}")
     if isinstance(value, ListValue) and isinstance(index, Const) and isinstance(index.value, int):
         if value.complete and -len(value.items) <= index.value < len(value.items):
@@ -368,7 +384,7 @@ def iterate(m: Machine, value: Abstract) -> Elements:
         keys = [Const(key) for key in value.items]
         return Elements(keys if value.complete else None, varying("a key"), count=len(keys) if value.complete else None)
     if isinstance(value, (Object, Instance)):
-        found = iterated(m, value)
+        found: Elements | None = iterated(m, value)
         if found is not None:
             return found
     if isinstance(value, Tensor):
@@ -382,7 +398,7 @@ def _range(window: range) -> Elements:
         return Const(value, varies=True)
 
     return Elements(
-        [], varying("a number of a range"), stream=True, count=len(window), number=number,
+        None, varying("a number of a range"), stream=True, count=len(window), number=number,
         any_number=varying("a number of a range"),
     ) if len(window) else Elements([], varying("empty"))  # fmt: skip
 
@@ -409,7 +425,12 @@ def _binary(m: Machine, node: cst.BinaryOperation) -> Abstract:
     right = evaluate(m, node.right)
     name = type(node.operator).__name__
     value = binary(m, name, left, right)
-    if isinstance(value, Const) and name == "Multiply" and value.origins and all(s.how == "literal" for s in value.origins):
+    if (
+        isinstance(value, Const)
+        and name == "Multiply"
+        and value.origins
+        and all(s.how == "literal" for s in value.origins)
+    ):
         # `1024 * 1024` is one literal for people
         return literal(m, value.value, node, m.frames[-1].source.code(node))
     return value
@@ -614,11 +635,12 @@ def _conditional_leaf(m: Machine, node: cst.IfExp, leaf: Abstract) -> Abstract:
     return chosen_by(leaf, evaluate(m, node.body if decided else node.orelse))
 
 
-def chosen_by(test: Abstract, value: Abstract) -> Abstract:
+def chosen_by(test: Abstract, value: Abstract, written: bool = False) -> Abstract:
     """`"bf16" if args.bf16 else "no"`: a person edits what decided, so that stands first, and the chosen literal after it."""
     if not isinstance(value, (Const, Symbol)):
         return value
-    deciding = tuple(step for step in test.origins if step.how in ("flag", "key", "environment", "default"))
+    settings = ("flag", "key", "environment", "default") + (("literal",) if written else ())
+    deciding = tuple(step for step in test.origins if step.how in settings and (step.node or step.location))
     target = tuple(step for step in test.origins if step.how == "target")
     return replace_origins(value, (*deciding, *value.origins, *target)) if deciding or target else value
 
@@ -697,7 +719,7 @@ def _double_star(m: Machine, arguments: Arguments, value: Abstract) -> None:
         arguments.keywords.update({str(key): item for key, item in value.items.items()})
         arguments.open = arguments.open or not value.complete
     elif isinstance(value, Choice):
-        sides = [leaf for leaf in (m.resolve(value.yes), m.resolve(value.no))]
+        sides = [m.resolve(value.yes), m.resolve(value.no)]
         if all(isinstance(side, DictValue) for side in sides):
             _either_dict(m, arguments, value.test, sides[0], sides[1])
         else:

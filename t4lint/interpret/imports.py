@@ -50,7 +50,9 @@ def import_from(m: Machine, node: cst.ImportFrom) -> object:
         return None
     for alias in node.names:
         wanted = dotted(alias.name)
-        local = alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else wanted
+        local = (
+            alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else wanted
+        )
         bind(m, local, member(m, module, wanted))
     return None
 

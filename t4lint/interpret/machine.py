@@ -45,7 +45,7 @@ MAX_LEAVES = 8  # possible values of one value
 MAX_EVENTS = 20_000
 
 
-class Exhausted(Exception):
+class Exhausted(Exception):  # noqa: N818 - no error: what is known so far stands
     """The budget of this interpretation is used up; what is known so far stands."""
 
 
@@ -119,6 +119,7 @@ class Machine:
         self.loops: list[Loop] = []
         self.frames: list[Frame] = []
         self.control: tuple[Step, ...] = ()
+        self.because: tuple[Step, ...] = ()
         self.sites: list[tuple[SourceModule, cst.CSTNode]] = []
         self.entries: dict[int, int] = {}
         self.entered: set[int] = set()
@@ -258,7 +259,12 @@ class Machine:
         self.drafts.append(Draft(kind, source, node, self.path, loops, role, subject, self.phase, fields))
 
     def controlled(self, value: Any) -> Any:
-        return with_origin(value, *self.control) if isinstance(value, (Const, Symbol, Choice)) else value
+        """A value that was chosen in a branch which the target decided says so; a library's default was chosen by nobody."""
+        if not isinstance(value, (Const, Symbol, Choice)) or not value.origins:
+            return value
+        first = value.origins[0]
+        by_library = first.how == "default" and first.node is None and first.location is None
+        return value if by_library else with_origin(value, *self.control)
 
     def gap(self, kinds: Iterable[type[Event]], why: str, outside: bool = False) -> None:
         self.gaps.append(GapDraft(frozenset(kinds), why, self.path, outside))

@@ -34,6 +34,7 @@ def interpret(
     versions: Mapping[str, str],
     launch: LaunchCommand | None = None,
     entered: set[int] | None = None,
+    main: bool = True,
 ) -> Interpretation | Problem:
     """Interpret a script. `entered` collects the functions that some run has entered, over several calls."""
     source = project.load(script, script.stem)
@@ -45,7 +46,7 @@ def interpret(
     module = ProjectModule(source, Scope())
     machine.globals[f"module {script}"] = module
     try:
-        run_module(machine, module, main=True)
+        run_module(machine, module, main)
     except (Exhausted, RecursionError) as error:
         machine.notes.append(str(error) or "the program is nested too deeply")
         machine.gap(Event.__subclasses__(), "t4lint gave up on a part of the program")

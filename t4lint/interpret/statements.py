@@ -10,6 +10,7 @@ import libcst as cst
 from t4lint.interpret import expressions, imports
 from t4lint.interpret.operators import binary
 from t4lint.interpret.values import (
+    NONE,
     Abstract,
     Choice,
     Class,
@@ -18,14 +19,12 @@ from t4lint.interpret.values import (
     Function,
     Instance,
     ListValue,
-    NONE,
     Object,
     ProjectModule,
     Scope,
     Step,
     Symbol,
     Unknown,
-    with_origin,
 )
 from t4lint.libraries.api import Arguments
 from t4lint.trace import Backward
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
 
 MAX_ITERATIONS = 16  # of a step loop, to reach the end of one accumulation window
+MAX_REASONS = 4  # settings that decided the branches around a statement
 MAX_ELEMENTS = 4  # of a known sequence that is run through element by element
 
 
@@ -183,7 +183,11 @@ def set_item(m: Machine, target: cst.Subscript, value: Abstract) -> None:
         else:
             m.write(receiver.state, "complete", False)
     elif isinstance(receiver, ListValue):
-        if isinstance(index, Const) and isinstance(index.value, int) and -len(receiver.items) <= index.value < len(receiver.items):
+        if (
+            isinstance(index, Const)
+            and isinstance(index.value, int)
+            and -len(receiver.items) <= index.value < len(receiver.items)
+        ):
             items = list(receiver.items)
             items[index.value] = value
             m.write(receiver.state, "items", tuple(items))
@@ -230,7 +234,9 @@ def _raise(m: Machine, node: cst.Raise) -> Completion:
 
 
 def _delete(m: Machine, node: cst.Del) -> Completion:
-    targets = [element.value for element in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+    targets = (
+        [element.value for element in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+    )
     for target in targets:
         if isinstance(target, cst.Subscript):
             receiver = m.resolve(expressions.evaluate(m, target.value))
@@ -300,8 +306,14 @@ def branch(
     if decided is not None:
         note_index(m, test)
         reasons = tuple(step for step in test.origins if step.how == "target")
+        settings = tuple(step for step in test.origins if step.how in ("flag", "key", "environment", "default"))
         if not reasons:
-            return yes() if decided else no()
+            because = m.because
+            m.because = (*because, *settings)[-MAX_REASONS:]
+            try:
+                return yes() if decided else no()
+            finally:
+                m.because = because
         before = m.control
         m.control = before + tuple(step for step in reasons if step not in before)
         try:
@@ -351,8 +363,12 @@ def sometimes(m: Machine, yes: Callable[[], Completion], no: Callable[[], Comple
         if len(changed) == 1 and (current is None or not isinstance(current, (Const, Unknown))):
             m.write(mapping, key, changed[0])
         elif changed and isinstance(changed[0], Abstract):
-            alike = all(isinstance(v, Const) and isinstance(current, Const) and v.value == current.value for v in changed)
-            m.write(mapping, key, changed[0] if alike else Unknown("changes from one iteration to the next", varies=True))
+            alike = all(
+                isinstance(v, Const) and isinstance(current, Const) and v.value == current.value for v in changed
+            )
+            m.write(
+                mapping, key, changed[0] if alike else Unknown("changes from one iteration to the next", varies=True)
+            )
         elif changed:
             m.write(mapping, key, changed[0])
     return None
@@ -498,7 +514,9 @@ def _counted(node: cst.CSTNode) -> set[str]:
             pending.extend(current.body)
         elif isinstance(current, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.Else, cst.Finally)):
             pending.append(current.body)
-            pending.extend(part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part)
+            pending.extend(
+                part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part
+            )
     return found
 
 

@@ -7,7 +7,7 @@ through the machine's trail, so that a branch can be rolled back and merged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -33,6 +33,9 @@ class Step:
 
 
 Provenance = tuple[Step, ...]
+
+# Marks a value that holds for most programs of its kind but was not read from this one: its facts are only likely.
+PRESUMED = Step("derived", "presumed")
 
 
 class Abstract:
@@ -300,7 +303,15 @@ class TensorFacts:
     math_origins: Provenance = field(default=(), compare=False)
 
     def joined(self, other: TensorFacts) -> TensorFacts:
-        """The facts of a tensor computed from two."""
+        """The facts of a tensor computed from two; data that went through no model has no say in the arithmetic."""
+        if bool(self.models) is not bool(other.models):
+            lead, data = (self, other) if self.models else (other, self)
+            return replace(
+                lead,
+                device=lead.device or data.device,
+                scaled_by=lead.scaled_by or data.scaled_by,
+                graph=lead.graph or data.graph,
+            )
         return TensorFacts(
             dtype=self.dtype if self.dtype == other.dtype else "",
             device=self.device or other.device,

@@ -15,6 +15,7 @@ from typing import Any
 
 from t4lint.interpret.machine import Draft, GapDraft, Machine
 from t4lint.interpret.values import (
+    PRESUMED,
     Abstract,
     Choice,
     Class,
@@ -36,8 +37,8 @@ MAX_TESTS = 3  # eight worlds
 
 
 @cache
-def plain_fields(kind: type[Event]) -> frozenset[str]:
-    """The fields of an event that are text, not values."""
+def plain_fields(kind: Any) -> frozenset[str]:
+    """The fields of a kind of event that are text, not values."""
     return frozenset(item.name for item in fields(kind) if item.type == "str")
 
 
@@ -103,7 +104,8 @@ class Worlds:
 
     def build(self, draft: Draft, world: Mapping[str, bool]) -> Event:
         open_guards = frozenset((test, side) for test, side in draft.guards.items() if test not in world)
-        texts = plain_fields(draft.kind)
+        kind: Any = draft.kind
+        texts = plain_fields(kind)
         values = {name: value if name in texts else self.value(value, world) for name, value in draft.fields.items()}
         return draft.kind(
             where=self.where(draft), role=draft.role, subject=draft.subject, loops=draft.loops, phase=draft.phase,
@@ -161,7 +163,7 @@ class Worlds:
         origins = []
         likely = False
         for step in steps:
-            if step.how == "version" and step.note == "likely":
+            if step is PRESUMED:
                 likely = True
                 continue
             if step.how == "default" and step.note.startswith("default of -") and not self.launched:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, Abstract, Const, Instance, ListValue, Object, Tensor, Unknown, leaves
+from t4lint.interpret.values import (
+    NONE,
+    PRESUMED,
+    Abstract,
+    Const,
+    Instance,
+    ListValue,
+    Object,
+    Step,
+    Tensor,
+    Unknown,
+    leaves,
+)
 from t4lint.libraries.api import Call, aliases, calls, methods
 from t4lint.libraries.torch import say_backward, set_device
 from t4lint.libraries.torch_autocast import unknown_facts
+from t4lint.libraries.torch_distributed import wrap_for_launch
 from t4lint.trace import Engine
 
-aliases({"accelerate.accelerator.Accelerator": "accelerate.Accelerator", "accelerate.utils.imports": "accelerate.utils"})
+aliases(
+    {"accelerate.accelerator.Accelerator": "accelerate.Accelerator", "accelerate.utils.imports": "accelerate.utils"}
+)
 
 
 @calls("accelerate.Accelerator")
@@ -35,8 +50,13 @@ def resolved_precision(call: Call, given: Abstract) -> Abstract:
         if launched is not None:
             return launched  # type: ignore[no-any-return]
         if m.launch is not None and m.launch.launcher == "accelerate":
-            return Unknown("the accelerate configuration of the machine that launches it", uid="accelerate configuration")
-        return Const("no", (m.here("default", "Accelerator runs in full precision unless mixed_precision is given"),))
+            return Unknown(
+                "the accelerate configuration of the machine that launches it", uid="accelerate configuration"
+            )
+        # `accelerate config` may have written a precision for this machine: seen nowhere in the program
+        written = tuple(step for step in given.origins if step.node is not None or step.location is not None)
+        default = Step("default", "Accelerator runs in full precision unless mixed_precision is given")
+        return Const("no", (*written, default, PRESUMED))
     return given
 
 
@@ -57,6 +77,7 @@ def claim(m: Any, engine: Object, value: Abstract) -> None:
         if m.is_module(value) or (isinstance(value, Object) and value.kind in ("optimizer", "loader")):
             m.write(value.attributes, "$engine", engine)
         if m.is_module(value):
+            wrap_for_launch(m, value)
             set_device(m, value, Const("cuda" if m.target.gpu is not None else "cpu"))
 
 
@@ -72,7 +93,16 @@ def backward(call: Call) -> Abstract:
     return NONE
 
 
-@methods("accelerator", "accumulate", "no_sync", "main_process_first", "local_main_process_first", "profile", "join_uneven_inputs", "split_between_processes")
+@methods(
+    "accelerator",
+    "accumulate",
+    "no_sync",
+    "main_process_first",
+    "local_main_process_first",
+    "profile",
+    "join_uneven_inputs",
+    "split_between_processes",
+)
 def context(call: Call) -> Abstract:
     return Object("null context", "accelerate context", {"value": NONE})
 
@@ -85,7 +115,8 @@ def autocast(call: Call) -> Abstract:
     if isinstance(precision, Const):
         dtype = Const({"bf16": "bfloat16"}.get(str(precision.value), "float16"), precision.origins)
         enabled = Const(precision.value != "no")
-    return Object("autocast", "accelerate.Accelerator.autocast", {"device": Const("cuda"), "dtype": dtype, "enabled": enabled, "$role": "engine"})
+    region: dict[str, Any] = {"device": Const("cuda"), "dtype": dtype, "enabled": enabled, "$role": "engine"}
+    return Object("autocast", "accelerate.Accelerator.autocast", region)
 
 
 @methods("accelerator", "getattr")

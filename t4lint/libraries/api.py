@@ -88,7 +88,9 @@ class Call:
             return NONE
         if not default.origins:
             short = self.name.rpartition(".")[2]
-            return with_default(default, self.machine.here("default", f"default of {short}({name})"))
+            # a library's own default stands nowhere in the program: findings on it land on the call
+            shown = default.value if isinstance(default, Const) else "?"
+            return with_default(default, Step("default", f"default of {short}({name}={shown!r})"))
         return default
 
     def given(self, name: str, position: int | None = None) -> bool:

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, Abstract, Const, DictValue, ListValue, Object, Step, Symbol, Unknown, replace_origins
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Const,
+    DictValue,
+    ListValue,
+    Object,
+    Step,
+    Symbol,
+    Unknown,
+    replace_origins,
+)
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Call, calls, methods
 from t4lint.trace import Setting
 
 
-@calls("argparse.ArgumentParser", "configargparse.ArgumentParser", "configargparse.ArgParser", "jsonargparse.ArgumentParser")
+@calls(
+    "argparse.ArgumentParser",
+    "configargparse.ArgumentParser",
+    "configargparse.ArgParser",
+    "jsonargparse.ArgumentParser",
+)
 def parser(call: Call) -> Abstract:
     result = Object("parser", "argparse.ArgumentParser", {"$specs": DictValue(), "$defaults": DictValue()})
     parents = call.argument("parents")
@@ -33,7 +49,9 @@ def subparsers(call: Call) -> Abstract:
 
 @methods("parser", "add_argument", "add")
 def add_argument(call: Call) -> Abstract:
-    names = [value.value for value in call.arguments.positional if isinstance(value, Const) and isinstance(value.value, str)]
+    names = [
+        value.value for value in call.arguments.positional if isinstance(value, Const) and isinstance(value.value, str)
+    ]
     if not names:
         return NONE
     long = next((name for name in names if name.startswith("--")), names[0])
@@ -63,7 +81,8 @@ def default_of(call: Call, name: str, action: Abstract) -> Abstract:
         step = resolved.origins[0] if resolved.origins else call.machine.here("default", "")
         if isinstance(resolved, (Const, Symbol)) and len(resolved.origins) <= 1:
             shown = resolved.value if isinstance(resolved, Const) else resolved.name
-            return replace_origins(resolved, (Step("default", f"default of {name} ({shown})", step.source, step.node, step.location),))
+            written = Step("default", f"default of {name} ({shown})", step.source, step.node, step.location)
+            return replace_origins(resolved, (written, *(s for s in resolved.origins if s.how == "target")))
         return resolved
     implied: Any = None
     if isinstance(action, Const):

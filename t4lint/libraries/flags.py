@@ -40,7 +40,9 @@ def parse(words: Sequence[Any], launched: bool) -> Flags:
             flags.open, flags.why = True, word.why or "a part of the command line is not known"
             if current is not None:
                 current.append(word)
-        elif word.text.startswith("--") or (word.text.startswith("-") and len(word.text) > 1 and not _is_number(word.text)):
+        elif word.text.startswith("--") or (
+            word.text.startswith("-") and len(word.text) > 1 and not _is_number(word.text)
+        ):
             name, _, value = word.text.partition("=")
             current = flags.given.setdefault(name.lstrip("-").replace("-", "_"), [])
             current.clear()
@@ -107,11 +109,17 @@ def converted(words: Sequence[Any], kind: str, step: Step) -> Abstract:
             return Const(float(text), (step,))
     except ValueError:
         return Unknown(f"{text} is not a number", (step,))
-    if kind in ("bool", "guess") and text.lower() in TRUE_WORDS | FALSE_WORDS and not (kind == "guess" and text in "01"):
+    if (
+        kind in ("bool", "guess")
+        and text.lower() in TRUE_WORDS | FALSE_WORDS
+        and not (kind == "guess" and text in "01")
+    ):
         return Const(text.lower() in TRUE_WORDS, (step,))
     if kind == "guess" and _is_number(text):
         number = float(text)
-        return Const(int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number, (step,))
+        return Const(
+            int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number, (step,)
+        )
     return Const(text, (step,))
 
 
@@ -126,4 +134,9 @@ def override(flags: Flags, names: Sequence[str], default: Abstract, kind: str) -
     return default
 
 
-KINDS: Mapping[str, str] = {"builtins.int": "int", "builtins.float": "float", "builtins.bool": "bool", "builtins.str": "str"}
+KINDS: Mapping[str, str] = {
+    "builtins.int": "int",
+    "builtins.float": "float",
+    "builtins.bool": "bool",
+    "builtins.str": "str",
+}

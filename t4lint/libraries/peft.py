@@ -20,7 +20,14 @@ def prepared(call: Call) -> Abstract:
     return call.argument("model", 0)
 
 
-@calls("peft.LoraConfig", "peft.PeftConfig", "peft.PrefixTuningConfig", "peft.PromptTuningConfig", "peft.IA3Config", "peft.AdaLoraConfig")
+@calls(
+    "peft.LoraConfig",
+    "peft.PeftConfig",
+    "peft.PrefixTuningConfig",
+    "peft.PromptTuningConfig",
+    "peft.IA3Config",
+    "peft.AdaLoraConfig",
+)
 def config(call: Call) -> Abstract:
     return Object("adapter config", call.name, dict(call.arguments.keywords))
 

@@ -6,7 +6,7 @@ import os.path
 from typing import Any
 
 from t4lint.interpret.expressions import Elements, compare, element_of, hashable, iterate, varying
-from t4lint.interpret.operators import origins_of, unknown_from
+from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
     Abstract,
@@ -90,7 +90,9 @@ def range_elements(call: Call) -> Abstract:
 
 
 def counted(any_number: Abstract, count: int | None) -> Elements:
-    return Elements(None, any_number, stream=True, count=count, number=lambda n: Const(n, varies=True), any_number=any_number)
+    return Elements(
+        None, any_number, stream=True, count=count, number=lambda n: Const(n, varies=True), any_number=any_number
+    )
 
 
 class _Iterable(Unknown):
@@ -98,18 +100,22 @@ class _Iterable(Unknown):
 
     __slots__ = ("elements",)
 
+    def __init__(self, elements: Elements) -> None:
+        super().__init__("elements")
+        self.elements = elements
+
 
 def with_elements(elements: Elements) -> Abstract:
-    result = _Iterable("elements")
-    result.elements = elements
-    return result
+    return _Iterable(elements)
 
 
 @calls("builtins.enumerate")
 def enumerate_(call: Call) -> Abstract:
     start = call.argument("start", 1, Const(0))
     first = start.value if isinstance(start, Const) and isinstance(start.value, int) else 0
-    return Object("enumeration", "builtins.enumerate", {"iterable": call.argument("iterable", 0), "start": Const(first)})
+    return Object(
+        "enumeration", "builtins.enumerate", {"iterable": call.argument("iterable", 0), "start": Const(first)}
+    )
 
 
 @methods("enumeration", "iter")
@@ -118,7 +124,9 @@ def enumeration(call: Call) -> Abstract:
     first = call.receiver.attributes["start"].value
     if inner.known is not None and not inner.stream:
         pairs = [ListValue((Const(first + n), value), "tuple") for n, value in enumerate(inner.known)]
-        return with_elements(Elements(pairs, ListValue((varying("an index"), inner.any_element), "tuple"), count=len(pairs)))
+        return with_elements(
+            Elements(pairs, ListValue((varying("an index"), inner.any_element), "tuple"), count=len(pairs))
+        )
     return with_elements(
         Elements(
             None,
@@ -140,7 +148,7 @@ def zip_(call: Call) -> Abstract:
 def zipped(call: Call) -> Abstract:
     parts = [iterate(call.machine, part) for part in call.receiver.attributes["parts"].items]
     if parts and all(part.known is not None and not part.stream for part in parts):
-        rows = [ListValue(row, "tuple") for row in zip(*[part.known or [] for part in parts])]
+        rows = [ListValue(row, "tuple") for row in zip(*[part.known or [] for part in parts], strict=False)]
         return with_elements(Elements(rows, Unknown("a row", varies=True), count=len(rows)))
     row = ListValue(tuple(part.any_element for part in parts), "tuple")
     return with_elements(
@@ -148,7 +156,16 @@ def zipped(call: Call) -> Abstract:
     )
 
 
-@calls("tqdm.*", "tqdm", "rich.progress.track", "fastprogress.progress_bar", "builtins.iter", "builtins.reversed", "itertools.cycle", "builtins.sorted")
+@calls(
+    "tqdm.*",
+    "tqdm",
+    "rich.progress.track",
+    "fastprogress.progress_bar",
+    "builtins.iter",
+    "builtins.reversed",
+    "itertools.cycle",
+    "builtins.sorted",
+)
 def transparent(call: Call) -> Abstract:
     """Progress bars and iterators: the loop runs over what they were given."""
     value = call.arguments.get("iterable", 0)
@@ -156,7 +173,7 @@ def transparent(call: Call) -> Abstract:
         return range_(call)
     if value is None:
         return Object("progress bar", call.name)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 @methods("progress bar", "*")
@@ -204,13 +221,21 @@ def extreme(call: Call) -> Abstract:
     function: Any = {"min": min, "max": max, "sum": lambda *v: sum(v), "pow": lambda a, b: a**b, "divmod": divmod}[
         call.name.rpartition(".")[2]
     ]
-    tensors = [value for value in values if isinstance(value, Tensor)]
+    parts = [part for value in values for part in (value.items if isinstance(value, ListValue) else (value,))]
+    tensors = [part for part in parts if isinstance(part, Tensor)]
     if tensors:
-        return tensors[0]
-    small = all(isinstance(value, Const) and isinstance(value.value, (int, float)) and abs(value.value) < 10**6 for value in values)
-    if values and (small or call.name in ("builtins.min", "builtins.max")) and all(isinstance(v, Const) for v in values):
+        return tensor_of(*tensors)
+    small = all(
+        isinstance(value, Const) and isinstance(value.value, (int, float)) and abs(value.value) < 10**6
+        for value in values
+    )
+    if (
+        values
+        and (small or call.name in ("builtins.min", "builtins.max"))
+        and all(isinstance(v, Const) for v in values)
+    ):
         try:
-            return Const(function(*(value.value for value in values)), origins_of(*values))  # type: ignore[attr-defined]
+            return Const(function(*(value.value for value in values)), origins_of(*values))
         except Exception:
             return unknown_from(call.name, *values)
     if any(isinstance(value, Choice) for value in values) and len(values) == 2:
@@ -261,7 +286,7 @@ def _is_a(value: Abstract, option: Abstract) -> bool | None:
     name = option.name if isinstance(option, Symbol) else ""
     short = name.removeprefix("builtins.")
     if isinstance(value, Const) and name:
-        return isinstance(value.value, PYTHON_TYPES[short]) if short in PYTHON_TYPES else False if name != "builtins.object" else True
+        return isinstance(value.value, PYTHON_TYPES[short]) if short in PYTHON_TYPES else name == "builtins.object"
     if isinstance(value, ListValue) and short in ("list", "tuple", "set", "dict", "str", "int", "float"):
         return value.kind == short
     if isinstance(value, DictValue) and short in ("list", "tuple", "set", "dict", "str", "int", "float"):
@@ -416,7 +441,9 @@ def string_method(call: Call) -> Abstract:
     return unknown_from(name, receiver, *values)
 
 
-@methods("list", "append", "add", "extend", "insert", "remove", "pop", "sort", "reverse", "clear", "index", "copy", "update")
+@methods(
+    "list", "append", "add", "extend", "insert", "remove", "pop", "sort", "reverse", "clear", "index", "copy", "update"
+)
 def list_method(call: Call) -> Abstract:
     name = call.name.rpartition(".")[2]
     receiver: ListValue = call.receiver
@@ -565,15 +592,21 @@ def environment_get(call: Call) -> Abstract:
         return value
     if str(name.value) in LAUNCHED and call.machine.launch is not None:
         return Unknown(f"the launcher sets {name.value}", uid=f"environment {name.value}")
-    if call.name == "os.environ.get" and not call.given("default", 1) and not str(name.value) in LAUNCHED:
+    if call.name == "os.environ.get" and not call.given("default", 1) and str(name.value) not in LAUNCHED:
         # `os.environ[...]` comes here too: it must be set, to something that is not known
         if call.node is None and len(call.arguments.positional) == 1 and not call.arguments.keywords:
-            return Choice(f"environment {name.value} is set", Unknown(f"the environment variable {name.value}", uid=f"environment {name.value}"), NONE)
+            return Choice(
+                f"environment {name.value} is set",
+                Unknown(f"the environment variable {name.value}", uid=f"environment {name.value}"),
+                NONE,
+            )
     return call.argument("default", 1)
 
 
 # What torchrun, accelerate and deepspeed give every process.
-LAUNCHED = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK"})
+LAUNCHED = frozenset(
+    {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK"}
+)
 
 
 def set_environment(m: Any, name: str, value: Abstract) -> None:
@@ -605,14 +638,27 @@ def environment_update(call: Call) -> Abstract:
 def join(call: Call) -> Abstract:
     values = [call.machine.resolve(value) for value in call.arguments.positional]
     if values and all(isinstance(value, Const) and isinstance(value.value, str) for value in values):
-        return Const(os.path.join(*(value.value for value in values)), origins_of(*values))  # type: ignore[attr-defined]
+        return Const(os.path.join(*(value.value for value in values)), origins_of(*values))  # noqa: PTH118 - as the program does
     return unknown_from(call.name, *values)
 
 
-@calls("os.path.exists", "os.path.isdir", "os.path.isfile", "os.listdir", "os.makedirs", "os.cpu_count", "multiprocessing.cpu_count", "os.path.*")
+@calls(
+    "os.path.exists",
+    "os.path.isdir",
+    "os.path.isfile",
+    "os.listdir",
+    "os.makedirs",
+    "os.cpu_count",
+    "multiprocessing.cpu_count",
+    "os.path.*",
+)
 def file_system(call: Call) -> Abstract:
     values = [call.machine.resolve(value) for value in call.arguments.positional]
-    if call.name in ("os.path.basename", "os.path.dirname", "os.path.abspath") and values and isinstance(values[0], Const):
+    if (
+        call.name in ("os.path.basename", "os.path.dirname", "os.path.abspath")
+        and values
+        and isinstance(values[0], Const)
+    ):
         return Const(str(values[0].value), values[0].origins)
     if call.name.endswith("cpu_count"):
         count = getattr(call.machine.target, "vcpus", None)
@@ -648,7 +694,11 @@ def mathematics(call: Call) -> Abstract:
     function = getattr(math, call.name.rpartition(".")[2], None)
     values = [call.machine.resolve(value) for value in call.arguments.positional]
     numbers = [value.value for value in values if isinstance(value, Const)]
-    if function is not None and len(numbers) == len(values) and all(isinstance(n, (int, float)) and abs(n) < 10**9 for n in numbers):
+    if (
+        function is not None
+        and len(numbers) == len(values)
+        and all(isinstance(n, (int, float)) and abs(n) < 10**9 for n in numbers)
+    ):
         if call.name in ("math.factorial", "math.comb", "math.perm"):
             return unknown_from(call.name, *values)
         try:
@@ -658,7 +708,12 @@ def mathematics(call: Call) -> Abstract:
     return unknown_from(call.name, *values)
 
 
-@calls("packaging.version.parse", "packaging.version.Version", "distutils.version.LooseVersion", "pkg_resources.parse_version")
+@calls(
+    "packaging.version.parse",
+    "packaging.version.Version",
+    "distutils.version.LooseVersion",
+    "pkg_resources.parse_version",
+)
 def parse_version(call: Call) -> Abstract:
     value = call.argument("version", 0)
     if isinstance(value, Const) and isinstance(value.value, str):

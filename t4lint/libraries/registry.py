@@ -42,7 +42,15 @@ MODELS = {
 PYTHON = ("python", "arguments")
 
 # Libraries that t4lint knows by name even where a project carries them itself.
-KNOWN = frozenset(MODELS) | {"lightning", "pytorch_lightning", "deepspeed", "diffusers", "ultralytics", "xformers", "triton"}
+KNOWN = frozenset(MODELS) | {
+    "lightning",
+    "pytorch_lightning",
+    "deepspeed",
+    "diffusers",
+    "ultralytics",
+    "xformers",
+    "triton",
+}
 
 # The newest releases that the models were read against (knowledge base, 2026-11-30).
 NEWEST = {
@@ -175,9 +183,13 @@ def subscript(m: Any, receiver: Abstract, index: Abstract) -> Abstract:
     if isinstance(receiver, Instance):
         found = receiver.cls.find("__getitem__")
         if isinstance(found, Function):
-            return m.call(Bound(receiver, found), Arguments((index,)))
+            item: Abstract = m.call(Bound(receiver, found), Arguments((index,)))
+            return item
     if isinstance(receiver, Symbol) and receiver.name == "os.environ":
-        return m.method(Symbol("os.environ"), "get", Arguments((index,)))
+        variable: Abstract = m.method(Symbol("os.environ"), "get", Arguments((index,)))
+        return variable
+    if isinstance(receiver, Symbol) and receiver.name.endswith(".__dict__") and isinstance(index, Const):
+        return symbol_attribute(m, receiver.name.removesuffix(".__dict__"), str(index.value))
     if isinstance(receiver, Symbol) and receiver.name.partition(".")[0] in ("typing", "builtins", "collections"):
         return receiver
     return unknown_from("item", receiver, index)
@@ -229,7 +241,11 @@ def entered(m: Any, region: Abstract) -> Abstract:
 def decorator_region(m: Any, decorator: Abstract) -> Abstract | None:
     """The region that a decorated function runs in, for decorators such as `@torch.no_grad()`."""
     decorator = m.resolve(decorator)
-    if isinstance(decorator, Symbol) and decorator.name in ("torch.no_grad", "torch.inference_mode", "torch.enable_grad"):
+    if isinstance(decorator, Symbol) and decorator.name in (
+        "torch.no_grad",
+        "torch.inference_mode",
+        "torch.enable_grad",
+    ):
         return call_symbol(m, decorator.name, Arguments())
     if isinstance(decorator, Object) and decorator.kind in ("autocast", "grad mode"):
         return decorator

@@ -78,7 +78,18 @@ def hand_over(m: Any, reason: str, arguments: Arguments) -> None:
 
 # --- modules -------------------------------------------------------------------------------------------------------
 
-MATMUL_LAYERS = ("Linear", "Conv", "LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "Bilinear", "LazyLinear", "LazyConv")
+MATMUL_LAYERS = (
+    "Linear",
+    "Conv",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "Transformer",
+    "MultiheadAttention",
+    "Bilinear",
+    "LazyLinear",
+    "LazyConv",
+)
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
@@ -86,7 +97,11 @@ def new_network(m: Any, instance: Instance) -> None:
     """A fresh module: fp32 on the CPU, in training mode (torch's defaults)."""
     default = m.globals.get("torch.default_dtype")
     instance.attributes.update(
-        {"$dtype": default or Const("float32"), "$device": Const(m.globals.get("torch.default_device", "cpu")), "training": Const(True)}
+        {
+            "$dtype": default or Const("float32"),
+            "$device": Const(m.globals.get("torch.default_device", "cpu")),
+            "training": Const(True),
+        }
     )
 
 
@@ -99,11 +114,86 @@ def layer(call: Call) -> Abstract:
     dtype = call.arguments.get("dtype")
     device = call.arguments.get("device")
     module = Object("module", call.name, {"training": Const(True)})
-    module.attributes["$dtype"] = Const(dtype_name(call.machine.resolve(dtype))) if dtype is not None else default_dtype(call.machine)
+    module.attributes["$dtype"] = (
+        Const(dtype_name(call.machine.resolve(dtype))) if dtype is not None else default_dtype(call.machine)
+    )
     module.attributes["$device"] = Const(device_type(call.machine, device)) if device is not None else Const("cpu")
     if name in CONTAINERS:
         module.attributes["$children"] = ListValue(call.arguments.positional)
+    else:
+        module.attributes["$parameters"] = layer_parameters(call, name)
     return module
+
+
+def parameter_count(module: Abstract, seen: set[int] | None = None) -> int | None:
+    """How many parameters a module has; None when a part of it is not known."""
+    seen = seen if seen is not None else set()
+    if id(module) in seen:
+        return 0
+    seen.add(id(module))
+    if isinstance(module, Instance):
+        parts = [v for k, v in module.attributes.items() if not k.startswith("$") and isinstance(v, Abstract)]
+        return _sum(parts, seen)
+    if isinstance(module, Object) and module.kind == "module":
+        own = module.attributes.get("$parameters")
+        if isinstance(own, int):
+            return own
+        if module.attributes.get("$wrapper") or module.attributes.get("$children") is not None:
+            parts = child_modules(module) or [module.attributes.get("module") or Unknown("nothing inside")]
+            return _sum(parts, seen) if module.attributes.get("$wrapper") or child_modules(module) else 0
+        return None
+    return 0
+
+
+def _sum(parts: list[Abstract], seen: set[int]) -> int | None:
+    total = 0
+    for part in parts:
+        for leaf in part.items if isinstance(part, ListValue) else (part,):
+            if isinstance(leaf, (Instance, Object)) and (isinstance(leaf, Instance) or leaf.kind == "module"):
+                if isinstance(leaf, Instance) and "$dtype" not in leaf.attributes:
+                    continue
+                count = parameter_count(leaf, seen)
+                if count is None:
+                    return None
+                total += count
+    return total
+
+
+def layer_parameters(call: Call, name: str) -> int | None:
+    """Weights and biases of one layer, from its constructor (torch.nn, the same formulas since 1.0)."""
+    numbers = [call.machine.resolve(value) for value in call.arguments.positional]
+    given = {key: call.machine.resolve(value) for key, value in call.arguments.keywords.items()}
+
+    def number(key: str, position: int, default: int | None = None) -> int | None:
+        value = given.get(key) or (numbers[position] if position < len(numbers) else None)
+        if value is None:
+            return default
+        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+
+    bias = 0 if isinstance(given.get("bias"), Const) and given["bias"].value is False else 1
+    if name == "Linear":
+        inputs, outputs = number("in_features", 0), number("out_features", 1)
+        return None if inputs is None or outputs is None else inputs * outputs + bias * outputs
+    if name.startswith(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")):
+        inputs, outputs, kernel, groups = (
+            number("in_channels", 0),
+            number("out_channels", 1),
+            number("kernel_size", 2),
+            number("groups", 7, 1),
+        )
+        if None in (inputs, outputs, kernel, groups) or groups == 0:
+            return None
+        dimensions = int(name[-2])
+        return int(inputs * outputs * kernel**dimensions // groups + bias * outputs)  # type: ignore[operator]
+    if name == "Embedding":
+        rows, width = number("num_embeddings", 0), number("embedding_dim", 1)
+        return None if rows is None or width is None else rows * width
+    if name.startswith(("BatchNorm", "LayerNorm", "GroupNorm")):
+        width = number("num_features", 0) or number("normalized_shape", 0)
+        return 2 * width if width is not None else None
+    if name.startswith(("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "Bilinear", "Lazy", "Identity")):
+        return 0 if name == "Identity" else None
+    return 0
 
 
 def default_dtype(m: Any) -> Abstract:
@@ -143,27 +233,34 @@ def state(module: Any, name: str) -> Abstract:
     return value
 
 
-def inner(module: Abstract) -> Abstract:
+def inner(module: Any) -> Any:
     """The module inside wrappers such as DataParallel."""
-    while isinstance(module, Object) and isinstance(module.attributes.get("module"), Abstract) and module.attributes.get("$wrapper"):
-        module = module.attributes["module"]
+    while isinstance(module, Object) and module.attributes.get("$wrapper"):
+        inside = module.attributes.get("module")
+        if not isinstance(inside, (Object, Instance)):
+            break
+        module = inside
     return module
 
 
 def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     """Call a module: its own forward is entered where the project has one."""
     target = inner(module)
-    tensors = [value for value in arguments.values() if isinstance(value, Tensor)]
+    tensors = [tensor for value in arguments.values() for tensor in tensors_in(value)]
     facts = tensors[0].facts if tensors else TensorFacts()
     for other in tensors[1:]:
         facts = facts.joined(other.facts)
     outermost = m.in_forward == 0
+    if not facts.models:  # data: how it was prepared does not matter to the arithmetic of the step
+        facts = replace(facts, math=frozenset(), autocast=frozenset())
+    weightless = isinstance(target, Instance) and parameter_count(target) == 0
     if not outermost and isinstance(target, Object) and not has_matmul(target):
         return Tensor(facts)
     if outermost and isinstance(target, Object) and target.name.startswith("torch.nn.") and not has_matmul(target):
         return Tensor(facts)
     if outermost:
         m.globals["$model"] = target
+        m.globals.setdefault("$models", {})[target.uid] = target
     math, origins, before = matmul_facts(m, target), math_origins(m, target), len(m.drafts)
     m.in_forward += 1
     try:
@@ -172,13 +269,37 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         m.in_forward -= 1
     if not outermost:
         return result if result is not None else Tensor(with_math(m, facts, target, math, origins))
-    out = result.facts if isinstance(result, Tensor) else TensorFacts()
-    facts = with_math(m, facts.joined(out), target, out.math or math, out.math_origins or origins)
+    for tensor in tensors_in(result):
+        facts = facts.joined(tensor.facts)
+    if weightless:  # a loss of the project's own: it computes on what the model gave
+        return result if result is not None else Tensor(facts)
+    if facts.math <= {math}:  # the forward itself is the place to wrap, not a layer inside it
+        facts = replace(facts, math_origins=origins)
+    facts = with_math(m, facts, target, facts.math or math, origins)
     m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
     m.emit(Forward, subject=target.uid, grad=Const(m.grad), training=state(target, "training"), dtype=Const(math))
-    if isinstance(result, ListValue):
-        return ListValue(tuple(Tensor(facts) if isinstance(item, (Tensor, Unknown)) else item for item in result.items), result.kind)
-    return Tensor(facts)
+    return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
+
+
+def with_facts(value: Abstract, facts: TensorFacts, depth: int = 0) -> Abstract:
+    """A nest of tensors that all came out of one forward."""
+    if isinstance(value, (Tensor, Unknown)):
+        return Tensor(facts)
+    if isinstance(value, ListValue) and depth < 4:
+        return ListValue(tuple(with_facts(item, facts, depth + 1) for item in value.items), value.kind, value.complete)
+    if isinstance(value, DictValue) and depth < 4:
+        return DictValue({key: with_facts(item, facts, depth + 1) for key, item in value.items.items()}, value.complete)
+    return value
+
+
+def tensors_in(value: Abstract | None, depth: int = 0) -> list[Tensor]:
+    """The tensors in a nest of lists and dicts."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (ListValue, DictValue)) and depth < 4:
+        parts = value.items if isinstance(value, ListValue) else tuple(value.items.values())
+        return [tensor for part in parts[:16] for tensor in tensors_in(part, depth + 1)]
+    return []
 
 
 def enter_forward(m: Any, module: Any, arguments: Arguments) -> Any:
@@ -213,7 +334,9 @@ def engine_of(module: Any) -> str | None:
     if isinstance(engine, Object):
         precision = engine.attributes.get("$precision")
         if isinstance(precision, Const):
-            return {"fp16": "float16", "bf16": "bfloat16", "no": "none", "fp8": "float16"}.get(str(precision.value), "?")
+            return {"fp16": "float16", "bf16": "bfloat16", "no": "none", "fp8": "float16"}.get(
+                str(precision.value), "?"
+            )
         return "?"
     return None
 
@@ -224,13 +347,19 @@ def math_origins(m: Any, module: Any) -> tuple[Step, ...]:
     if region is not None and dtype != "none":
         found: tuple[Step, ...] = m.resolve(region.attributes["dtype"]).origins
         return found
+    switched_off = next((r for r in reversed(m.regions) if isinstance(r, Object) and r.kind == "autocast"), None)
+    if switched_off is not None:
+        found = m.resolve(switched_off.attributes["enabled"]).origins
+        return found  # noqa: RET504 - typed above
     engine = module.attributes.get("$engine") if isinstance(module, (Instance, Object)) else None
     if isinstance(engine, Object) and isinstance(engine.attributes.get("$precision"), Abstract):
         return engine.attributes["$precision"].origins  # type: ignore[no-any-return]
-    return (m.here("derived", "the forward runs outside any autocast region"),)
+    return (m.here("derived", "the forward runs outside any autocast region"), *m.because)
 
 
-def with_math(m: Any, facts: TensorFacts, module: Any, math: str | frozenset[str], origins: tuple[Step, ...]) -> TensorFacts:
+def with_math(
+    m: Any, facts: TensorFacts, module: Any, math: str | frozenset[str], origins: tuple[Step, ...]
+) -> TensorFacts:
     asked, _ = asked_dtype(m)
     engine = engine_of(module)
     autocast = engine if asked == "none" and engine is not None else asked
@@ -263,7 +392,10 @@ def move_module(call: Call) -> Abstract:
     elif name in ("cuda", "cpu"):
         set_device(m, module, Const(name))
     else:
-        for value in [*call.arguments.positional, *[v for k, v in call.arguments.keywords.items() if k in ("dtype", "device", "dst_type")]]:
+        for value in [
+            *call.arguments.positional,
+            *[v for k, v in call.arguments.keywords.items() if k in ("dtype", "device", "dst_type")],
+        ]:
             kind = dtype_like(m, value)
             if kind is not None:
                 dtype = kind
@@ -334,7 +466,19 @@ def children(call: Call) -> Abstract:
     return ListValue((Unknown("a submodule", varies=True),), complete=False)
 
 
-@methods("module", "state_dict", "load_state_dict", "apply", "register_buffer", "register_parameter", "add_module", "register_forward_hook", "init_weights", "share_memory", "extra_repr")
+@methods(
+    "module",
+    "state_dict",
+    "load_state_dict",
+    "apply",
+    "register_buffer",
+    "register_parameter",
+    "add_module",
+    "register_forward_hook",
+    "init_weights",
+    "share_memory",
+    "extra_repr",
+)
 def bookkeeping(call: Call) -> Abstract:
     name = call.name.rpartition(".")[2]
     if name in ("register_buffer", "register_parameter", "add_module") and isinstance(call.receiver, Instance):
@@ -447,7 +591,7 @@ def say_backward(call: Call, facts: TensorFacts, engine: str = "", scaled: Abstr
         autocast=one_of(facts.autocast, "the autocast region of the forward", facts.math_origins),
         scaled_by=scaled or Const(facts.scaled_by or "none"),
         inside_autocast=Const(asked != "none"),
-        retain_graph=call.argument("retain_graph", 1, Const(None)),
+        retain_graph=call.argument("retain_graph", 1, Const(False)),
         engine=engine or facts.engine,
     )
     micro = m.globals.get("$backwards", ())
@@ -463,7 +607,24 @@ def one_of(names: frozenset[str], what: str, origins: tuple[Step, ...]) -> Abstr
     return Unknown(f"{what} is not the same everywhere" if known == names else f"{what} is not known", origins)
 
 
-@methods("tensor", "to", "cuda", "cpu", "half", "float", "bfloat16", "double", "type", "long", "int", "bool", "numpy", "tolist", "item", "detach")
+@methods(
+    "tensor",
+    "to",
+    "cuda",
+    "cpu",
+    "half",
+    "float",
+    "bfloat16",
+    "double",
+    "type",
+    "long",
+    "int",
+    "bool",
+    "numpy",
+    "tolist",
+    "item",
+    "detach",
+)
 def tensor_method(call: Call) -> Abstract:
     m, tensor = call.machine, call.receiver
     name = call.name.rpartition(".")[2]
@@ -486,7 +647,7 @@ def tensor_method(call: Call) -> Abstract:
             if kind != "cpu":
                 m.globals["$cuda"] = True
             facts = replace(facts, device=str(kind))
-        dtype = next((d for d in map(lambda v: dtype_like(m, v), call.arguments.values()) if d is not None), None)
+        dtype = next((d for d in (dtype_like(m, v) for v in call.arguments.values()) if d is not None), None)
         return Tensor(replace(facts, dtype=str(dtype.value) if isinstance(dtype, Const) else facts.dtype))
     dtype_of = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}.get(name, "")
     return Tensor(replace(facts, dtype=dtype_of))
@@ -533,7 +694,11 @@ def call_function(call: Call) -> Abstract:
             return Tensor(replace(result.facts, device=kind))
         return result if tensors else Tensor(TensorFacts(device="cpu"))
     if call.machine.in_forward or name.islower():
-        return Unknown(f"what torch.{name} returns", varies=bool(call.machine.loops), uid=f"torch.{name}()" if not call.machine.loops else "")
+        return Unknown(
+            f"what torch.{name} returns",
+            varies=bool(call.machine.loops),
+            uid=f"torch.{name}()" if not call.machine.loops else "",
+        )
     return Unknown(f"what {call.name} returns is not known")
 
 
@@ -547,7 +712,12 @@ def matmul(call: Call, facts: TensorFacts) -> TensorFacts:
         else:
             dtype = matmul_facts(m, model)
     asked, _ = asked_dtype(m)
-    return replace(facts, math=facts.math | frozenset({dtype}), autocast=facts.autocast | frozenset({asked}), graph=facts.graph or m.grad)
+    return replace(
+        facts,
+        math=facts.math | frozenset({dtype}),
+        autocast=facts.autocast | frozenset({asked}),
+        graph=facts.graph or m.grad,
+    )
 
 
 @calls("torch.autograd.backward")
@@ -594,18 +764,24 @@ def optimizer(call: Call) -> Abstract:
     return new_optimizer(call, call.name.rpartition(".")[2])
 
 
+# the default eps of torch's optimizers (torch 2.13); Adam and its kin elsewhere use 1e-8 too
+EPS = {"Adagrad": 1e-10, "Adadelta": 1e-6, "RMSprop": 1e-8, "Adafactor": None}
+
+
 def new_optimizer(call: Call, name: str) -> Abstract:
     m = call.machine
     owner = parameters_owner(m, call.arguments.get("params", 0))
     result = Object("optimizer", call.name, {"$model": owner} if owner is not None else {})
-    dtype = m.resolve(state(owner, "$dtype")) if isinstance(owner, (Instance, Object)) else Unknown("the parameters' dtype")
+    dtype = (
+        m.resolve(state(owner, "$dtype")) if isinstance(owner, (Instance, Object)) else Unknown("the parameters' dtype")
+    )
     m.emit(
         Optimizer,
         subject=result.uid,
         name=Const(name),
         fused=call.argument("fused", None, Const(None)),
         foreach=call.argument("foreach", None, Const(None)),
-        eps=call.argument("eps", None, Const(1e-8)),
+        eps=call.argument("eps", None, Const(EPS.get(name, 1e-8 if "Ada" in name else None))),
         dtype=dtype,
     )
     return result
@@ -665,11 +841,21 @@ def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> 
         subject=subject,
         device=Const(joined.device) if joined.device else Unknown("where the loss is"),
         math=share(math),
+        parameters=trained_parameters(m, joined),
         backwards=Const(len(facts)) if m.loops else Unknown("how many micro-batches there are"),
         through_scaler=Const(through_scaler),
         engine=engine or joined.engine,
     )
     m.write(m.globals, "$backwards", ())
+
+
+def trained_parameters(m: Any, facts: TensorFacts) -> Abstract | None:
+    """Parameters of the project's own model that the backwards went through; None leaves it to the memory model."""
+    models = [m.globals["$models"][uid] for uid in facts.models if uid in m.globals.get("$models", {})]
+    if len(models) != 1:
+        return None
+    count = parameter_count(models[0])
+    return Const(count) if count else None
 
 
 def share(dtype: Abstract) -> Abstract:
@@ -736,7 +922,13 @@ def set_default_device(call: Call) -> Abstract:
     return NONE
 
 
-@calls("torch.manual_seed", "torch.save", "torch.set_printoptions", "torch.set_num_threads", "torch.use_deterministic_algorithms")
+@calls(
+    "torch.manual_seed",
+    "torch.save",
+    "torch.set_printoptions",
+    "torch.set_num_threads",
+    "torch.use_deterministic_algorithms",
+)
 def nothing(call: Call) -> Abstract:
     return NONE
 
@@ -766,7 +958,11 @@ def switch_call(call: Call) -> Abstract:
     return NONE
 
 
-@calls("torch.backends.cuda.enable_flash_sdp", "torch.backends.cuda.enable_mem_efficient_sdp", "torch.backends.cuda.enable_math_sdp")
+@calls(
+    "torch.backends.cuda.enable_flash_sdp",
+    "torch.backends.cuda.enable_mem_efficient_sdp",
+    "torch.backends.cuda.enable_math_sdp",
+)
 def sdp_switch(call: Call) -> Abstract:
     call.machine.emit(Switch, name=call.name, value=call.argument("enabled", 0))
     return NONE

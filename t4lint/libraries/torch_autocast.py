@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, Abstract, Bound, Choice, Const, Object, Symbol, Tensor, TensorFacts, Unknown, replace_origins
+from t4lint.interpret.values import (
+    NONE,
+    Abstract,
+    Bound,
+    Choice,
+    Const,
+    Object,
+    Symbol,
+    Tensor,
+    TensorFacts,
+    Unknown,
+    replace_origins,
+)
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.trace import Autocast, Scaler
@@ -127,7 +139,9 @@ def dtype_name(value: Abstract) -> str:
 # --- GradScaler ----------------------------------------------------------------------------------------------------
 
 
-@calls("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler")
+@calls(
+    "torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
+)
 def grad_scaler(call: Call) -> Abstract:
     # torch.amp.GradScaler(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
     position = 5 if call.name == "torch.amp.GradScaler" else 4
@@ -158,7 +172,11 @@ def unknown_facts(value: Abstract | None) -> TensorFacts:
 
 def say(call: Call, operation: str, optimizer: str = "") -> None:
     call.machine.emit(
-        Scaler, subject=call.receiver.uid, operation=operation, optimizer=optimizer, enabled=call.receiver.attributes["enabled"]
+        Scaler,
+        subject=call.receiver.uid,
+        operation=operation,
+        optimizer=optimizer,
+        enabled=call.receiver.attributes["enabled"],
     )
 
 

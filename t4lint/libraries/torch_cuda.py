@@ -19,30 +19,36 @@ def answer(call: Call, value: Any, note: str) -> Const:
     return Const(value, (call.machine.here("target", note),))
 
 
+def asked(call: Call, result: Abstract) -> Abstract:
+    """Say that the program asks this question, and give the answer."""
+    call.machine.emit(Predicate, call.name, function=call.name, result=result)
+    return result
+
+
 @calls("torch.cuda.is_available")
 def is_available(call: Call) -> Abstract:
-    gpu = call.machine.target.gpu
-    return answer(call, gpu is not None, f"{call.name}() is {gpu is not None} on {call.machine.target.name}")
+    there = call.machine.target.gpu is not None
+    return asked(call, answer(call, there, f"{call.name}() is {there} on {call.machine.target.name}"))
 
 
 @calls("torch.cuda.device_count", "torch.accelerator.device_count")
 def device_count(call: Call) -> Abstract:
     target = call.machine.target
     if target.gpu is None:
-        return answer(call, 0, "no GPU on this target")
+        return asked(call, answer(call, 0, "no GPU on this target"))
     if target.gpus is None:
-        return Unknown("how many GPUs the target shows", uid="device count")
-    return answer(call, target.gpus, f"{target.gpus} GPU on {target.name}")
+        return asked(call, Unknown("how many GPUs the target shows", uid="device count"))
+    return asked(call, answer(call, target.gpus, f"{target.gpus} GPU on {target.name}"))
 
 
 @calls("torch.cuda.get_device_capability")
 def capability(call: Call) -> Abstract:
     gpu = call.machine.target.gpu
     if gpu is None:
-        return Unknown("the capability of a GPU that is not there")
+        return asked(call, Unknown("the capability of a GPU that is not there"))
     major, minor = gpu.capability
     note = f"compute capability {major}.{minor} on {gpu.name}"
-    return ListValue((answer(call, major, note), answer(call, minor, note)), "tuple")
+    return asked(call, ListValue((answer(call, major, note), answer(call, minor, note)), "tuple"))
 
 
 @calls("torch.cuda.get_device_properties")
@@ -51,6 +57,7 @@ def properties(call: Call) -> Abstract:
     if gpu is None:
         return Unknown("the properties of a GPU that is not there")
     note = f"of {gpu.name}"
+    call.machine.emit(Predicate, call.name, function=call.name, result=Unknown("several properties"))
     return Object(
         "device properties",
         "torch.cuda._CudaDeviceProperties",
@@ -67,7 +74,9 @@ def properties(call: Call) -> Abstract:
 @calls("torch.cuda.get_device_name")
 def device_name(call: Call) -> Abstract:
     gpu = call.machine.target.gpu
-    return answer(call, gpu.device_name, f"the name of a {gpu.name}") if gpu else Unknown("the name of a GPU that is not there")
+    if gpu is None:
+        return asked(call, Unknown("the name of a GPU that is not there"))
+    return asked(call, answer(call, gpu.device_name, f"the name of a {gpu.name}"))
 
 
 @calls("torch.cuda.mem_get_info")
@@ -93,13 +102,12 @@ def bf16_predicate(call: Call) -> Abstract:
     m = call.machine
     supported = bf16_answer(call)
     if supported is None:
-        return Unknown("no GPU on this target", uid="bf16 support")
+        # torch 2.13 answers False without a GPU
+        return asked(call, answer(call, False, f"{call.name}() is False on {m.target.name}"))
     note = f"{call.name}() is {supported} on {m.target.name}"
     if supported and m.target.gpu.capability < (8, 0):
         note += ": it counts emulation"
-    value = answer(call, supported, note)
-    m.emit(Predicate, function=call.name, result=value)
-    return value
+    return asked(call, answer(call, supported, note))
 
 
 def bf16_answer(call: Call) -> bool | None:
@@ -122,7 +130,7 @@ def bf16_in_hardware(call: Call) -> Abstract:
 def at_least_ampere(call: Call) -> Abstract:
     gpu = call.machine.target.gpu
     value = gpu is not None and gpu.capability >= (8, 0)
-    return answer(call, value, f"{call.name}() is {value} on {call.machine.target.name}")
+    return asked(call, answer(call, value, f"{call.name}() is {value} on {call.machine.target.name}"))
 
 
 @calls("transformers.utils.is_flash_attn_2_available", "transformers.utils.import_utils.is_flash_attn_2_available")
@@ -170,7 +178,9 @@ def as_device(value: Abstract) -> Abstract:
     if isinstance(value, Object) and value.kind == "device":
         return value
     if isinstance(value, Const) and isinstance(value.value, str):
-        return Object("device", "torch.device", {"type": Const(value.value.partition(":")[0], value.origins)}, value.origins)
+        return Object(
+            "device", "torch.device", {"type": Const(value.value.partition(":")[0], value.origins)}, value.origins
+        )
     if isinstance(value, Const) and isinstance(value.value, int):
         return Object("device", "torch.device", {"type": Const("cuda", value.origins)}, value.origins)
     return Object("device", "torch.device", {"type": value}, value.origins)
@@ -195,7 +205,13 @@ def current_device(call: Call) -> Abstract:
     return Const(0)
 
 
-@calls("torch.cuda.set_device", "torch.cuda.empty_cache", "torch.cuda.synchronize", "torch.cuda.manual_seed_all", "torch.cuda.manual_seed")
+@calls(
+    "torch.cuda.set_device",
+    "torch.cuda.empty_cache",
+    "torch.cuda.synchronize",
+    "torch.cuda.manual_seed_all",
+    "torch.cuda.manual_seed",
+)
 def nothing(call: Call) -> Abstract:
     return Const(None)
 

@@ -9,12 +9,20 @@ from t4lint.libraries.python import with_elements
 from t4lint.trace import Loader
 
 
-@calls("torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader", "torch_geometric.loader.DataLoader")
+@calls(
+    "torch.utils.data.DataLoader",
+    "torchdata.stateful_dataloader.StatefulDataLoader",
+    "torch_geometric.loader.DataLoader",
+)
 def data_loader(call: Call) -> Abstract:
     """Defaults as in torch 1.13 to 2.15: batch 1, no workers, nothing pinned."""
     m = call.machine
     sampler = call.arguments.get("sampler", 3)
-    loader = Object("loader", call.name, {"dataset": call.argument("dataset", 0), "batch_size": call.argument("batch_size", 1, Const(1))})
+    loader = Object(
+        "loader",
+        call.name,
+        {"dataset": call.argument("dataset", 0), "batch_size": call.argument("batch_size", 1, Const(1))},
+    )
     m.emit(
         Loader,
         subject=loader.uid,
@@ -40,7 +48,15 @@ def sampler_name(value: Abstract) -> Abstract:
     return Unknown("which sampler is used")
 
 
-@calls("torch.utils.data.distributed.*", "torch.utils.data.sampler.*", "torch.utils.data.DistributedSampler", "torch.utils.data.RandomSampler", "torch.utils.data.SequentialSampler", "torch.utils.data.WeightedRandomSampler", "torch.utils.data.BatchSampler")
+@calls(
+    "torch.utils.data.distributed.*",
+    "torch.utils.data.sampler.*",
+    "torch.utils.data.DistributedSampler",
+    "torch.utils.data.RandomSampler",
+    "torch.utils.data.SequentialSampler",
+    "torch.utils.data.WeightedRandomSampler",
+    "torch.utils.data.BatchSampler",
+)
 def sampler(call: Call) -> Abstract:
     return Object("sampler", call.name, {"shuffle": call.argument("shuffle", 3, Const(True))})
 

@@ -28,14 +28,22 @@ def wrap(call: Call) -> Abstract:
             wrapper.attributes[name] = module.attributes[name]
     if WRAPPERS[call.name] != "fsdp" and hasattr(module, "attributes"):
         m.globals["$cuda"] = True
-    m.emit(Wrap, WRAPPERS[call.name], getattr(module, "uid", ""), how=Const(WRAPPERS[call.name], (m.here("literal", call.name),)), options=options)
+    m.emit(
+        Wrap,
+        "",
+        getattr(module, "uid", ""),
+        how=Const(WRAPPERS[call.name], (m.here("literal", call.name),)),
+        options=options,
+    )
     return wrapper
 
 
 @calls("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard")
 def fully_shard(call: Call) -> Abstract:
     module = call.argument("module", 0)
-    call.machine.emit(Wrap, "fsdp", getattr(module, "uid", ""), how=Const("fsdp", (call.machine.here("literal", call.name),)))
+    call.machine.emit(
+        Wrap, "fsdp", getattr(module, "uid", ""), how=Const("fsdp", (call.machine.here("literal", call.name),))
+    )
     return module
 
 
@@ -82,6 +90,31 @@ def world_size(m: Any) -> Abstract:
     if nodes.known and per_node.known and isinstance(nodes.it, int) and isinstance(per_node.it, int):
         return Const(nodes.it * per_node.it)
     return Unknown("how many processes run", uid="world size")
+
+
+def wrap_for_launch(m: Any, module: Abstract, arguments: Any = None) -> None:
+    """What an engine does with a model when several processes were launched: DDP, unless it was told to shard."""
+    launch = m.launch
+    if launch is None or not launch.nodes.known or not launch.processes_per_node.known:
+        return
+    processes = world_size(m)
+    several = not isinstance(processes, Const) or processes.value > 1
+    sharded = arguments is not None and any(
+        m.truth(arguments.get(name) or NONE) is not False for name in ("deepspeed", "fsdp")
+    )
+    if (
+        launch.launcher == "deepspeed"
+        or "use_deepspeed" in launch.launcher_flags
+        or "config_file" in launch.launcher_flags
+    ):
+        sharded = True
+    if several and not sharded:
+        m.emit(
+            Wrap,
+            "engine",
+            getattr(module, "uid", ""),
+            how=Const("ddp", (m.here("derived", "several processes: the engine wraps the model in DDP"),)),
+        )
 
 
 @calls("torch.distributed.*")

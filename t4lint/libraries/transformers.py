@@ -9,6 +9,7 @@ from typing import Any
 
 from t4lint.interpret.values import (
     NONE,
+    PRESUMED,
     Abstract,
     Class,
     Const,
@@ -25,6 +26,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import dtype_like, hand_over, share
+from t4lint.libraries.torch_distributed import wrap_for_launch
 from t4lint.trace import Attention, Autocast, Backward, Engine, Loader, Model, Scaler
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
@@ -109,8 +111,7 @@ def training_arguments(call: Call) -> Abstract:
 def training_arguments_subclass(call: Call) -> Abstract:
     """A project's dataclass on top: its own fields and defaults come first."""
     cls: Class = call.receiver
-    built = build_arguments(call.machine, call.name, call.arguments, dict(cls.fields))
-    return built
+    return build_arguments(call.machine, call.name, call.arguments, dict(cls.fields))
 
 
 def build_arguments(
@@ -119,20 +120,28 @@ def build_arguments(
     """A TrainingArguments object: what is given, else the class's own default, else the library's."""
     short = name.rpartition(".")[2]
     result = Object("arguments", name, {"$own": Const(tuple(own))})
+    result.attributes["$site"] = m.here("default", f"{short} asks for no mixed precision")
     given: dict[str, Abstract] = dict(arguments.keywords)
     if arguments.positional:
         given.setdefault("output_dir", arguments.positional[0])
     values: dict[str, Abstract] = {}
     for field, default in defaults_of(m, name).items():
         note = f"default of {name}({field}={default!r})"
-        values[field] = Const(default, (m.here("default", note),))
+        values[field] = Const(default, (Step("default", note), *presumption(flags)))
+    if flags is not None and not flags.launched:
+        # a program with a command line is linted for what it is there for
+        values["do_train"] = Const(True, (Step("default", "--do_train is presumed"), PRESUMED))
     for field, value in own.items():
-        values[field] = value if value is not None else Unknown(f"the field {field} is required", uid=f"field {short}.{field}")
+        values[field] = (
+            value if value is not None else Unknown(f"the field {field} is required", uid=f"field {short}.{field}")
+        )
     values.update(given)
     if arguments.open:
         for field in list(values):
             if field not in given:
-                values[field] = Unknown(f"{field} may be given by star-arguments that are not known", uid=f"open {short}.{field}")
+                values[field] = Unknown(
+                    f"{field} may be given by star-arguments that are not known", uid=f"open {short}.{field}"
+                )
     if flags is not None:
         values = {field: from_flags(flags, field, value) for field, value in values.items()}
         for key in flags.given:
@@ -141,10 +150,17 @@ def build_arguments(
     result.attributes.update({field: m.resolve(value) for field, value in values.items()})
     written = dict(given)
     if flags is not None:
-        written.update({field: value for field, value in values.items() if command_line.find(flags, [field]) is not None})
+        written.update(
+            {field: value for field, value in values.items() if command_line.find(flags, [field]) is not None}
+        )
     m.emit(CallEvent, short, result.uid, function=name, arguments=written)
     say_engine(m, result, short)
     return result
+
+
+def presumption(flags: command_line.Flags | None) -> Provenance:
+    """Without a launch in sight, what the command line leaves out is only presumed to be left out."""
+    return (PRESUMED,) if flags is not None and not flags.launched else ()
 
 
 def from_flags(flags: command_line.Flags, field: str, default: Abstract) -> Abstract:
@@ -193,7 +209,11 @@ def precision(m: Any, arguments: Object) -> Abstract:
                 return Const(word, value.origins)
         if m.truth(a) is None or m.truth(b) is None:
             unknown = a if m.truth(a) is None else b
-            return Unknown(unknown.reason if isinstance(unknown, Unknown) else "a precision flag", unknown.origins, uid=f"precision {arguments.uid}")
+            return Unknown(
+                unknown.reason if isinstance(unknown, Unknown) else "a precision flag",
+                unknown.origins,
+                uid=f"precision {arguments.uid}",
+            )
         launched = m.environment.get("ACCELERATE_MIXED_PRECISION")
         if launched is not None:
             return launched  # type: ignore[no-any-return]
@@ -212,7 +232,7 @@ def trl_bf16(m: Any, arguments: Object, fp16: Abstract) -> Abstract:
         m.write(arguments.attributes, "fp16", Const(True, (m.here("default", "unsloth chooses fp16 on this GPU"),)))
         return Const(False, (m.here("default", "unsloth chooses fp16 on this GPU"),))
     note = f"{arguments.name} sets bf16 unless fp16 is set, since trl 0.19"
-    return Const(not decided, (m.here("default", note),))
+    return Const(not decided, (Step("default", note), *(step for step in fp16.origins if step is PRESUMED)))
 
 
 @methods("arguments", "getattr")
@@ -223,7 +243,15 @@ def arguments_attribute(call: Call) -> Abstract:
         from t4lint.libraries.torch_cuda import as_device
 
         return as_device(Const("cuda" if m.target.gpu is not None else "cpu"))
-    if name in ("world_size", "n_gpu", "process_index", "local_process_index", "should_log", "should_save", "parallel_mode"):
+    if name in (
+        "world_size",
+        "n_gpu",
+        "process_index",
+        "local_process_index",
+        "should_log",
+        "should_save",
+        "parallel_mode",
+    ):
         return Unknown(f"{name} of the training arguments", uid=f"{call.receiver.uid}.{name}")
     return Unknown(f"{name} of the training arguments", uid=f"{call.receiver.uid}.{name}")
 
@@ -253,7 +281,14 @@ def argument_parser(call: Call) -> Abstract:
     return Object("dataclass parser", call.name, {"$classes": ListValue(classes)})
 
 
-@methods("dataclass parser", "parse_args_into_dataclasses", "parse_args_and_config", "parse_yaml_file", "parse_json_file", "parse_dict")
+@methods(
+    "dataclass parser",
+    "parse_args_into_dataclasses",
+    "parse_args_and_config",
+    "parse_yaml_file",
+    "parse_json_file",
+    "parse_dict",
+)
 def parse_dataclasses(call: Call) -> Abstract:
     flags = command_line.read(call.machine)
     if call.name.rpartition(".")[2] in ("parse_yaml_file", "parse_json_file", "parse_dict"):
@@ -271,17 +306,23 @@ def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
     if isinstance(cls, Symbol):
         registry.load(cls.name.partition(".")[0])
         name = registry.canonical(cls.name)
-        if name in ARGUMENT_CLASSES or name.startswith("trl.") and name.endswith("Config"):
+        if name in ARGUMENT_CLASSES or (name.startswith("trl.") and name.endswith("Config")):
             return build_arguments(m, name, Arguments(), {}, flags)
         return Unknown(f"what {name} holds is not known", uid=f"parsed {name}")
     if isinstance(cls, Class):
         bases = [registry.canonical(base) for base in cls.library_bases()]
-        base = next((b for b in bases if b in ARGUMENT_CLASSES or (b.startswith("trl.") and b.endswith("Config"))), None)
+        base = next(
+            (b for b in bases if b in ARGUMENT_CLASSES or (b.startswith("trl.") and b.endswith("Config"))), None
+        )
         if base is not None:
             return build_arguments(m, base, Arguments(), dict(cls.fields), flags)
         instance = Instance(cls)
         for field, default in cls.fields.items():
-            value = default if default is not None else Unknown(f"the field {field} of {cls.name} is required", uid=f"{cls.name}.{field}")
+            value = (
+                default
+                if default is not None
+                else Unknown(f"the field {field} of {cls.name} is required", uid=f"{cls.name}.{field}")
+            )
             m.write(instance.attributes, field, from_flags(flags, field, value))
         after = cls.find("__post_init__")
         if after is not None:
@@ -309,7 +350,9 @@ def anything(call: Call) -> Abstract:
     if last == "from_pretrained" and is_model_class(class_of(call)):
         return load_model(call, class_of(call))
     if last == "from_config" and is_model_class(class_of(call)):
-        return model_object(call, class_of(call), Unknown("a model without a checkpoint"), requested_dtype(call), "create")
+        return model_object(
+            call, class_of(call), Unknown("a model without a checkpoint"), requested_dtype(call), "create"
+        )
     if last == "from_pretrained" and class_of(call).endswith("Config"):
         return Object("config", call.name, {"$checkpoint": call.argument("pretrained_model_name_or_path", 0)})
     if is_model_class(last):
@@ -332,7 +375,9 @@ def anything(call: Call) -> Abstract:
 def is_model_class(name: str) -> bool:
     if name.endswith(("Config", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "Trainer", "Arguments")):
         return False
-    return name.startswith("AutoModel") or name.endswith(("Model", "LMHeadModel", "PreTrainedModel")) or "For" in name[1:]
+    return (
+        name.startswith("AutoModel") or name.endswith(("Model", "LMHeadModel", "PreTrainedModel")) or "For" in name[1:]
+    )
 
 
 def load_model(call: Call, cls: str) -> Abstract:
@@ -399,7 +444,7 @@ def resulting_dtype(call: Call, cls: str, requested: Abstract | None, role: str,
         return Const("float32", (m.here("default", f"{cls} is built in float32 unless a dtype is given"),))
     if any(cls.endswith(head) for head in FP32_HEADS) and not auto:
         note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints with this head"
-        return with_origin(Const("float32"), m.here("default", note), Step("version", "likely"))
+        return with_origin(Const("float32"), m.here("default", note), PRESUMED)
     return Unknown("the dtype of the checkpoint", uid=f"checkpoint dtype {id(call.arguments)}")
 
 
@@ -460,7 +505,18 @@ def config_method(call: Call) -> Abstract:
     return Unknown("a value of a configuration")
 
 
-@methods("module", "save_pretrained", "push_to_hub", "resize_token_embeddings", "enable_input_require_grads", "print_trainable_parameters", "get_input_embeddings", "tie_weights", "generate", "num_parameters")
+@methods(
+    "module",
+    "save_pretrained",
+    "push_to_hub",
+    "resize_token_embeddings",
+    "enable_input_require_grads",
+    "print_trainable_parameters",
+    "get_input_embeddings",
+    "tie_weights",
+    "generate",
+    "num_parameters",
+)
 def model_method(call: Call) -> Abstract:
     return Unknown("a value of a model", varies=bool(call.machine.loops))
 
@@ -524,11 +580,14 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
         "device": device,
     }
     m.emit(Loader, "train", trainer_object.uid, **loader)
+    wrap_for_launch(m, trainer_object.attributes["model"], a)
     mixed = precision(m, arguments)
-    dtype = m.mapped(mixed, lambda leaf: math_of(m, leaf, trainer_object))
+    dtype = m.mapped(mixed, lambda leaf: math_of(m, leaf, trainer_object, a["$site"]))
     autocast = m.mapped(mixed, autocast_of)
     if m.truth(autocast) is True and autocast_value(autocast) != "none":
-        m.emit(Autocast, "engine", trainer_object.uid, device=device, dtype=autocast, enabled=Const(True, autocast.origins))
+        m.emit(
+            Autocast, "engine", trainer_object.uid, device=device, dtype=autocast, enabled=Const(True, autocast.origins)
+        )
     short = trainer_object.name.rpartition(".")[2]
     scaler = m.mapped(mixed, lambda leaf: scaled_of(leaf, trainer_object))
     replaced = trainer_object.attributes.get("$replaced")
@@ -536,7 +595,16 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
         from t4lint.libraries.torch import EFFECTS
 
         m.gap(EFFECTS, f"the project replaces the Trainer's {replaced.value}")
-    m.emit(Backward, "", trainer_object.uid, device=device, dtype=dtype, autocast=autocast, scaled_by=scaler, engine="Trainer")
+    m.emit(
+        Backward,
+        "",
+        trainer_object.uid,
+        device=device,
+        dtype=dtype,
+        autocast=autocast,
+        scaled_by=scaler,
+        engine="Trainer",
+    )
     m.emit(
         OptimizerStep,
         "",
@@ -566,7 +634,7 @@ def scaled_of(mixed: Abstract, trainer_object: Object) -> Abstract:
     return Const(f"scaler of {trainer_object.uid}" if mixed.value == "fp16" else "none", mixed.origins)
 
 
-def math_of(m: Any, mixed: Abstract, trainer_object: Object) -> Abstract:
+def math_of(m: Any, mixed: Abstract, trainer_object: Object, site: Step) -> Abstract:
     """The dtype of the matmuls: mixed precision's, else that of the weights."""
     if not isinstance(mixed, Const):
         return mixed
@@ -579,7 +647,8 @@ def math_of(m: Any, mixed: Abstract, trainer_object: Object) -> Abstract:
             return Unknown("the weights are quantized: their matmuls take the compute dtype")
         weights = m.resolve(model.attributes.get("$dtype") or Unknown("the dtype of the weights"))
         if isinstance(weights, Const):
-            return Const(weights.value, tidy(mixed.origins, weights.origins))
+            reasons = mixed.origins if any(step.node or step.location for step in mixed.origins) else (site,)
+            return Const(weights.value, tidy(reasons, weights.origins))
         return Unknown("the dtype of the weights", mixed.origins)
     return Unknown("the model that is trained", mixed.origins)
 
@@ -588,7 +657,20 @@ def tidy(first: Provenance, second: Provenance) -> Provenance:
     return (*first, *(step for step in second if step not in first))
 
 
-@methods("trainer", "evaluate", "predict", "save_model", "log", "save_state", "add_callback", "push_to_hub", "create_model_card", "log_metrics", "save_metrics", "remove_callback")
+@methods(
+    "trainer",
+    "evaluate",
+    "predict",
+    "save_model",
+    "log",
+    "save_state",
+    "add_callback",
+    "push_to_hub",
+    "create_model_card",
+    "log_metrics",
+    "save_metrics",
+    "remove_callback",
+)
 def trainer_method(call: Call) -> Abstract:
     return Unknown("what the Trainer returns", varies=bool(call.machine.loops))
 

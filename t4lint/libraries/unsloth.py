@@ -6,7 +6,11 @@ from t4lint.interpret.values import Abstract, Const, ListValue, Object, Unknown
 from t4lint.libraries.api import Call, calls
 
 
-@calls("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastModel.from_pretrained", "unsloth.FastVisionModel.from_pretrained")
+@calls(
+    "unsloth.FastLanguageModel.from_pretrained",
+    "unsloth.FastModel.from_pretrained",
+    "unsloth.FastVisionModel.from_pretrained",
+)
 def load(call: Call) -> Abstract:
     """A model and its tokenizer: fp16 on a GPU without bf16, whatever was asked for."""
     model = Object(
@@ -18,7 +22,11 @@ def load(call: Call) -> Abstract:
     return ListValue((model, Unknown("a tokenizer")), "tuple")
 
 
-@calls("unsloth.FastLanguageModel.get_peft_model", "unsloth.FastModel.get_peft_model", "unsloth.FastVisionModel.get_peft_model")
+@calls(
+    "unsloth.FastLanguageModel.get_peft_model",
+    "unsloth.FastModel.get_peft_model",
+    "unsloth.FastVisionModel.get_peft_model",
+)
 def adapters(call: Call) -> Abstract:
     return call.argument("model", 0)
 

@@ -18,9 +18,15 @@ def create_model(call: Call) -> Abstract:
         name = Const(call.name.rpartition(".")[2], (m.here("literal", call.name),))
     else:
         name = Unknown("which model it is")
-    if call.name.rpartition(".")[2].startswith(("get_", "list_", "is_", "resume_", "load_", "safe_", "register_")) and not call.name.endswith("get_model"):
+    if call.name.rpartition(".")[2].startswith(
+        ("get_", "list_", "is_", "resume_", "load_", "safe_", "register_")
+    ) and not call.name.endswith("get_model"):
         return Unknown(f"what {call.name} returns is not known")
-    module = Object("module", call.name, {"$dtype": default_dtype(m), "$device": Const("cpu"), "training": Const(True), "$checkpoint": name})
+    module = Object(
+        "module",
+        call.name,
+        {"$dtype": default_dtype(m), "$device": Const("cpu"), "training": Const(True), "$checkpoint": name},
+    )
     m.emit(Model, "create", module.uid, name=name, dtype=default_dtype(m))
     return module
 
@@ -35,7 +41,15 @@ def create_loader(call: Call) -> Abstract:
     return Object("loader", call.name)
 
 
-@calls("timm.data.*", "timm.layers.*", "timm.scheduler.*", "timm.utils.*", "torchvision.ops.*", "torchvision.utils.*", "torchvision.io.*")
+@calls(
+    "timm.data.*",
+    "timm.layers.*",
+    "timm.scheduler.*",
+    "timm.utils.*",
+    "torchvision.ops.*",
+    "torchvision.utils.*",
+    "torchvision.io.*",
+)
 def other(call: Call) -> Abstract:
     return Unknown(f"what {call.name} returns is not known")
 

@@ -55,10 +55,13 @@ from t4lint.trace import (
 
 NO_DEVICE = "a CPU run cannot show the device"
 NO_ANSWER = "a CPU run cannot show what the GPU answers"
+SAME_TENSOR = (
+    "the scaler is off without CUDA and returns its input: a CPU run cannot tell the scaled loss from the plain one"
+)
 OTHER_WAY = "the program asks whether CUDA is there: a CPU run cannot show what it picks on a GPU"
 OTHER_DTYPE = "the program asks what the GPU can do: a CPU run cannot show the dtype that it picks"
 NOT_ENTERED = "the program has an autocast region that a CPU run does not enter"
-COMMAND = "<command>"  # the path of events that belong to the command line itself
+COMMAND = "<command line>"  # the path of events that belong to the command line itself
 
 # What this recorder does not look for: absence of these says nothing.
 UNSEEN: frozenset[type[Event]] = frozenset({Forward, HostSync, Keep, DataRead, Setting, Collective})
@@ -182,6 +185,12 @@ class _Context:
         if record.t >= self.precision_asked:
             return OTHER_DTYPE
         return OTHER_WAY if off and record.t >= self.cuda_asked else ""
+
+    def likely(self, record: Record, values: dict[str, Any]) -> dict[str, Any]:
+        """What follows from a path that the program may take otherwise where CUDA is."""
+        if not self.gpu or record.t < self.cuda_asked:
+            return values
+        return {name: replace(value, likely=True) if value.known else value for name, value in values.items()}
 
     def spelled(self, record: Record, function: str, argument: str, index: int) -> bool | None:
         """Does the user's statement say the argument outright? None where it does not make this call."""
@@ -331,6 +340,7 @@ def _call(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     raises = record.d.get("raises")
     return Call(
         **common,
+        role=str(record.d.get("function")).rpartition(".")[2],
         function=str(record.d.get("function")),
         arguments=arguments,
         raises=NOT_SAID if raises is None else _observed(raises),
@@ -341,7 +351,8 @@ def _predicate(context: _Context, record: Record, common: dict[str, Any]) -> Eve
     result = unknown(NO_ANSWER) if context.gpu else _observed(record.d.get("result"))
     if record.d.get("raised") and not context.gpu:
         result = unknown(f"it raised {record.d['raised']}")
-    return Predicate(**common, function=str(record.d.get("function")), result=result)
+    function = str(record.d.get("function"))
+    return Predicate(**common, role=function, function=function, result=result)
 
 
 def _switch(context: _Context, record: Record, common: dict[str, Any]) -> Event:
@@ -383,6 +394,8 @@ def _engine(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     values = _pick(record, *names, skip_none=True)
     values.update(_pick(record, "tf32"))
     precision = record.d.get("mixed_precision")
+    if not record.d.get("given") and precision is not None:
+        values["mixed_precision"] = Value(precision, (Origin("default", f"default of {record.d.get('role')}"),))
     flags = ("mixed_precision",) if record.d.get("role") == "Accelerator" else ("fp16", "bf16")
     said = [context.spelled(record, str(record.d.get("role")), flag, 99) for flag in flags]
     if reason := context.depends(record, off=precision == "no", spelled=all(one is not False for one in said)):
@@ -414,9 +427,8 @@ def _autocast(context: _Context, record: Record, common: dict[str, Any]) -> Even
 
 
 def _attention(context: _Context, record: Record, common: dict[str, Any]) -> Event:
-    return Attention(
-        **common, role="call", implementation=_observed("sdpa"), **_pick(record, "dtype", "head_dim", "length")
-    )
+    values = _pick(record, "implementation", "dtype", "head_dim", "length")
+    return Attention(**common, role=str(record.d.get("role", "")), **values)
 
 
 def _compile(context: _Context, record: Record, common: dict[str, Any]) -> Event:
@@ -427,9 +439,11 @@ def _loader(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     values = _pick(
         record, "workers", "pin_memory", "persistent_workers", "prefetch_factor", "shuffle", "sampler", "drop_last"
     )
-    off = record.d.get("pin_memory") is False
-    if off and (reason := context.depends(record, True, context.spelled(record, "DataLoader", "pin_memory", 7))):
+    said = context.spelled(record, "DataLoader", "pin_memory", 7)
+    if reason := context.depends(record, record.d.get("pin_memory") is False, said):
         values["pin_memory"] = unknown(reason)
+    elif not said:
+        values = context.likely(record, values)
     size = record.d.get("batch_size")
     batch = unknown("the batch sampler decides") if size is None else _observed(size)
     return Loader(**common, role=str(record.d.get("role", "")), batch_size=batch, **values)
@@ -447,13 +461,19 @@ def _copy(context: _Context, record: Record, common: dict[str, Any]) -> Event:
 
 def _backward(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     values = _pick(record, "dtype", "autocast", "scaled_by", "inside_autocast", "retain_graph")
+    if not context.gpu and "ran" in record.d:
+        values["dtype"] = _observed(record.d["ran"])
     if record.d.get("dtype") is None:
         values["dtype"] = unknown("no matmul was seen in the forward")
     if reason := context.hidden(record):
         values.update(dtype=unknown(reason), autocast=unknown(reason), inside_autocast=unknown(reason))
+    if record.d.get("scaler_off") and context.spelled(record, "scale", "outputs", 0) is None:
+        values["scaled_by"] = unknown(SAME_TENSOR)
     if record.d.get("scaled_by") == "none" and record.pid in context.scalers_off:
         values["scaled_by"] = unknown(OTHER_WAY)
-    return Backward(**common, device=context.device(record.d.get("device")), engine=record.e, **values)
+    return Backward(
+        **common, device=context.device(record.d.get("device")), engine=record.e, **context.likely(record, values)
+    )
 
 
 def _scaler(context: _Context, record: Record, common: dict[str, Any]) -> Event:
@@ -488,7 +508,7 @@ def _step(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     return Step(
         **common,
         device=context.device(record.d.get("device")),
-        math=unknown(reason) if reason else _observed(table),
+        **context.likely(record, {"math": unknown(reason) if reason else _observed(table)}),
         micro_batch=unknown("the recorder does not see samples"),
         engine=record.e,
         **_pick(record, "backwards", "parameters", "through_scaler"),

@@ -68,16 +68,8 @@ class Trace:
         """Did the answer of `predicate` decide `value`? In an observed trace any later value may have been."""
         if self.basis != "predicted":
             return Fact(True, (Value(True, likely=True),))
-        asked = predicate.where
-        return Fact(
-            any(
-                origin.how == "target"
-                and origin.location is not None
-                and origin.location.path == asked.path
-                and asked.line <= origin.location.line <= asked.end_line
-                for origin in value.origins
-            )
-        )
+        asked = {origin.location for origin in predicate.result.origins if origin.location is not None}
+        return Fact(any(origin.how == "target" and origin.location in asked for origin in value.origins))
 
     def version_at_least(self, library: str, version: str) -> Fact:
         """Is the library at least this version? Without any knowledge, the newest is assumed, and that is only likely."""

@@ -53,7 +53,7 @@ def _watch_environment() -> None:
         try:
             if self is os.environ and isinstance(key, str) and key.startswith(TOLD):
                 site = frames.look()
-                if site.user:
+                if site.user and all(module in ("os", "_collections_abc") for module, _ in site.between):
                     journal.fact("environment", site, name=key, value=value)
         except Exception as error:
             journal.trouble("os.environ", error)

@@ -103,6 +103,8 @@ def look() -> Site:
         if path is not None:
             user.append((path, frame.f_lineno))
         elif not user:
+            if code.co_filename.startswith("<frozen importlib"):
+                break  # a library does this while it is imported: nobody's statement asks for it
             module: Any = frame.f_globals.get("__name__") or ""
             if not module.startswith("_t4lint_inside"):
                 between.append((module, code.co_name))

@@ -94,6 +94,7 @@ def _tally(torch: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: An
     _add(state.ran if grad else state.ran_without_grad, ran, flops)
     if grad:
         _add(state.forward, asked, flops)
+        _add(state.forward_ran, ran, flops)
         state.region = region if region != "none" else state.region
     if state.phase in ("setup", "optimizer"):
         state.phase = "forward"
@@ -138,6 +139,8 @@ def _attention(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> An
         fact(
             "attention",
             look(),
+            role="call",
+            implementation="sdpa",
             dtype=dtype if dtype != "none" else _name(query.dtype),
             head_dim=query.shape[-1],
             length=query.shape[-2],

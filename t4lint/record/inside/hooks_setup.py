@@ -132,10 +132,9 @@ def _switches(torch: Any) -> None:
 def _called(name: str, index: int = 0) -> Any:
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         site = look()
-        if site.user and not site.engine:
-            fact(
-                "switch", site, name=name, value=args[index] if len(args) > index else next(iter(kwargs.values()), None)
-            )
+        if site.user and all(module.startswith("torch") for module, _ in site.between):
+            value = args[index] if len(args) > index else next(iter(kwargs.values()), None)
+            fact("switch", site, name=name, value=value)
 
     return before
 

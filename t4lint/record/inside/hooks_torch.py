@@ -92,6 +92,8 @@ def _scaler(torch: Any) -> None:
     def made(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
         asked = given(original, args, kwargs)
         asked["self"]._t4lint_enabled = bool(asked["enabled"])
+        if not getattr(asked["self"], "_enabled", True):
+            _off.add(scalers.of(asked["self"]))
         _say_scaler("init", asked["self"])
 
     def before_scale(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -139,6 +141,9 @@ def _say_scaler(operation: str, scaler: Any, optimizer: Any = None) -> None:
         optimizer="" if optimizer is None else optimizers.of(getattr(optimizer, "optimizer", optimizer)),
         enabled=getattr(scaler, "_t4lint_enabled", True),
     )
+
+
+_off: set[str] = set()  # scalers that return their input, because CUDA is absent or they were asked to
 
 
 def _mark(result: Any, name: str) -> None:
@@ -200,6 +205,7 @@ def _backward(torch: Any) -> None:
             state.micro += 1
             state.backwards += 1
             state.forward.clear()
+            state.forward_ran.clear()
             state.region, state.entered = "", ""
         elif phase is not None:
             state.phase = phase
@@ -222,8 +228,10 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         look(),
         device=getattr(getattr(first, "device", None), "type", None),
         dtype=max(state.forward, key=lambda name: state.forward[name]) if state.forward else None,
+        ran=max(state.forward_ran, key=lambda name: state.forward_ran[name]) if state.forward_ran else None,
         autocast=state.last_region,
-        scaled_by=_scaled_by(tensors),
+        scaled_by=(name := _scaled_by(tensors)),
+        scaler_off=name in _off,
         inside_autocast=state.regions.dtype != "none",
         retain_graph=bool(retain),
     )
@@ -290,7 +298,7 @@ def _say_optimizer(optimizer: Any) -> None:
         look(),
         subject=optimizers.of(optimizer),
         name=type(optimizer).__name__,
-        fused=bool(defaults.get("fused")),
+        fused=defaults.get("fused"),
         foreach=defaults.get("foreach"),
         eps=defaults.get("eps"),
         parameters=sum(sizes.values()),

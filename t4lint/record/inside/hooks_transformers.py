@@ -67,7 +67,7 @@ def _watch_arguments(cls: Any) -> None:
         if depth == 1:
             site = look()
             _say_call(site, _public(type(args[0])), _written(original, args, kwargs), error)
-            _say_arguments(site, args[0])
+            _say_arguments(site, args[0], kwargs)
 
     wrap(cls, "__init__", before, after)
 
@@ -97,7 +97,13 @@ def _say_call(site: Site, function: str, arguments: dict[str, Any], error: BaseE
     journal.emit("call", site, function=function, arguments=arguments, raises=raised)
 
 
-def _say_arguments(site: Site, arguments: Any) -> None:
+def _chosen(arguments: Any, kwargs: dict[str, Any], *names: str) -> list[str]:
+    """Which of these were given another value than the default; a parser hands over all of them."""
+    fields = {field.name: field.default for field in dataclasses.fields(arguments)}
+    return [name for name in names if name in kwargs and kwargs[name] != fields.get(name)]
+
+
+def _say_arguments(site: Site, arguments: Any, kwargs: dict[str, Any]) -> None:
     def read(*names: str) -> Any:
         return next((getattr(arguments, name) for name in names if getattr(arguments, name, None) is not None), None)
 
@@ -107,6 +113,7 @@ def _say_arguments(site: Site, arguments: Any) -> None:
         "engine",
         site,
         role=_public(type(arguments)).rpartition(".")[2],
+        given=_chosen(arguments, kwargs, "fp16", "bf16"),
         mixed_precision="fp16" if fp16 else "bf16" if bf16 else "no",
         tf32=read("tf32"),
         micro_batch=read("per_device_train_batch_size"),
@@ -117,7 +124,7 @@ def _say_arguments(site: Site, arguments: Any) -> None:
         optimizer=read("optim"),
         workers=read("dataloader_num_workers"),
         pin_memory=read("dataloader_pin_memory"),
-        evaluates=None if strategy is None else str(getattr(strategy, "value", strategy)) != "no",
+        evaluates=None if strategy is None else str(getattr(strategy, "value", strategy)),
         sharding="fsdp" if read("fsdp") else "none" if not read("deepspeed") else None,
     )
 
@@ -150,6 +157,7 @@ def _accelerator(module: Any) -> None:
             "engine",
             site,
             role="Accelerator",
+            given=[name for name in ("mixed_precision",) if written.get(name) is not None],
             mixed_precision=str(precision) if precision is not None else None,
             accumulation=accumulation,
         )
@@ -178,7 +186,10 @@ def _modeling(module: Any) -> None:
             name = args[1] if len(args) > 1 else kwargs.get("pretrained_model_name_or_path")
             _say_load(name, note[1], result[0] if isinstance(result, tuple) else result, error)
 
-    wrap(module.PreTrainedModel, "from_pretrained", before, after)
+    # The auto classes too: they may fail before they have found the model's class.
+    for owner in ("PreTrainedModel", "_BaseAutoModelClass"):
+        if hasattr(module, owner):
+            wrap(getattr(module, owner), "from_pretrained", before, after)
 
 
 _LOAD = (
@@ -189,9 +200,12 @@ _LOAD = (
 def _say_load(name: Any, asked: dict[str, Any], model: Any, error: BaseException | None) -> None:
     config = getattr(model, "config", None)
     quantization = asked.get("quantization_config") or getattr(config, "quantization_config", None)
+    site = look()
+    if asked.get("attn_implementation") is not None:
+        journal.fact("attention", site, role="config", implementation=asked["attn_implementation"])
     journal.emit(
         "model",
-        look(),
+        site,
         role="load",
         name=name,
         requested_dtype=asked.get("dtype", asked.get("torch_dtype")),
@@ -229,6 +243,7 @@ HOOKS = {
     "transformers.training_args": _training_arguments,
     "transformers.trainer": _trainer,
     "transformers.modeling_utils": _modeling,
+    "transformers.models.auto.auto_factory": _modeling,
     "transformers.utils.import_utils": _questions(
         "transformers.utils",
         "is_torch_bf16_gpu_available",

@@ -45,6 +45,7 @@ class State:
         self.asked_without_grad: dict[str, float] = {}
         self.ran_without_grad: dict[str, float] = {}
         self.forward: dict[str, float] = {}  # FLOPs since the last backward, by asked dtype
+        self.forward_ran: dict[str, float] = {}  # the same by the dtype that was used here
         self.region = ""  # the autocast dtype of the last forward, "" before any since the last backward
         self.last_region = "none"
         self.entered = ""  # the autocast dtype of the last region entered since the last backward
@@ -61,7 +62,14 @@ class State:
         return {dtype: round(flops / total, 6) for dtype, flops in sorted(table.items())} if total else None
 
     def forget_math(self) -> None:
-        for table in (self.asked, self.ran, self.asked_without_grad, self.ran_without_grad, self.forward):
+        for table in (
+            self.asked,
+            self.ran,
+            self.asked_without_grad,
+            self.ran_without_grad,
+            self.forward,
+            self.forward_ran,
+        ):
             table.clear()
 
 

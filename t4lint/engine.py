@@ -19,6 +19,7 @@ from t4lint.findings import Finding, Problem, Related, Report, RunInfo
 from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Rule, Severity
 from t4lint.sources.document import Document, LaunchCommand
 from t4lint.sources.files import display_path, find, read
+from t4lint.sources.gate import Gate
 from t4lint.trace import Event, Location, Origin, Trace, Value
 
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
@@ -139,6 +140,7 @@ class Session:
         self.entered: dict[Path, set[int]] = {}
         self.data: dict[Path, str] = {}
         self.imported: set[Path] = set()
+        self.gates: dict[Path, Gate] = {}
 
     # --- files ---
 
@@ -231,10 +233,10 @@ class Session:
             if isinstance(document, Problem):
                 return
             text = self.data[file] = document.text
-        if not self.relevant(text):
+        commands = self.launches_of(self.root_of(file)).get(file.resolve(), [])
+        if not self.relevant(file, commands):
             self.check_syntax(file, text)
             return
-        commands = self.launches_of(self.root_of(file)).get(file.resolve(), [])
         for launch in commands[:MAX_LAUNCHES]:
             self.run(file, launch)
         for launch in commands[MAX_LAUNCHES:]:
@@ -248,11 +250,22 @@ class Session:
         """Does a launch command start this script?"""
         return file.resolve() in self.launches_of(self.root_of(file))
 
-    def relevant(self, text: str) -> bool:
-        """Can any enabled rule have something to say? A script may also do everything in modules that it imports."""
-        if any(trigger in text for rule in self.rules for trigger in rule.triggers):
-            return True
-        return "__main__" in text and "import" in text
+    def relevant(self, file: Path, commands: Sequence[LaunchCommand]) -> bool:
+        """Can any enabled rule have something to say about a run of this script?"""
+        root = self.root_of(file)
+        if root not in self.gates:
+            triggers = [trigger for rule in self.rules for trigger in rule.triggers]
+            self.gates[root] = Gate(triggers, self.project_of(file).find, self.text_of)
+        return self.gates[root].passes(file, [self.sources.get(command.where.path, "") for command in commands])
+
+    def text_of(self, file: Path) -> str | None:
+        """The text of a file for the gate: what was given, else as much of it as is text."""
+        if file in self.data:
+            return self.data[file]
+        try:
+            return file.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            return None
 
     def check_syntax(self, file: Path, text: str) -> None:
         """A file without anything to judge still has to be Python."""

@@ -106,10 +106,11 @@ def said(events: list[Event], name: str) -> tuple[set[str], bool]:
 
 def disagreements(program: Path, one: Trace, other: Trace) -> list[str]:
     claims, facts = by_key(one), by_key(other)
-    found = []
-    for key in claims:
-        if key not in facts and not any(event.guards for event in claims[key]):
-            found.append(f"{key.kind} at line {key.first_line}: predicted, never seen")
+    found = [
+        f"{key.kind} at line {key.first_line}: predicted, never seen"
+        for key in claims
+        if key not in facts and not any(event.guards for event in claims[key])
+    ]
     for key, events in facts.items():
         if key not in claims:
             found.append(f"{key.kind} at line {key.first_line}: seen, not predicted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from bisect import bisect_right
 from itertools import accumulate
 from typing import Any
@@ -129,13 +131,24 @@ def parse(document: Document, name: str) -> SourceModule | Problem:
     try:
         return SourceModule(document, name, cst.parse_module(document.text))
     except cst.ParserSyntaxError as error:
-        return Problem(document.path, f"cannot be parsed: {_reason(error)}", error.raw_line, error.raw_column + 1)
+        line, column, reason = _place(document.text, error)
+        return Problem(document.path, f"cannot be parsed: {reason}", line, column)
     except (RecursionError, ValueError, MemoryError, SystemError) as error:
         return Problem(document.path, f"cannot be parsed: {type(error).__name__}")
 
 
-def _reason(error: cst.ParserSyntaxError) -> str:
-    return error.message.removeprefix("parser error: ").strip() or "syntax error"
+def _place(text: str, error: cst.ParserSyntaxError) -> tuple[int, int, str]:
+    """Where a file is broken. Python's own parser says it better, where it refuses the file as well."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as own:
+        return own.lineno or error.raw_line, own.offset or 1, own.msg
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    reason = error.message.removeprefix("parser error: ").strip() or "syntax error"
+    return error.raw_line, error.raw_column + 1, reason
 
 
 def _nesting(text: str) -> int:

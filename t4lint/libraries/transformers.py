@@ -5,8 +5,10 @@ Defaults were read from the dataclasses of the released wheels 4.30 to 5.24; ver
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from t4lint.interpret.expressions import test_name
 from t4lint.interpret.values import (
     NONE,
     PRESUMED,
@@ -204,23 +206,25 @@ def precision(m: Any, arguments: Object) -> Abstract:
         fp16 = arguments.attributes["fp16"]
 
     def decide(a: Abstract, b: Abstract) -> Abstract:
-        for value, word in ((b, "bf16"), (a, "fp16")):
-            if m.truth(value) is True:
-                return Const(word, value.origins)
-        if m.truth(a) is None or m.truth(b) is None:
-            unknown = a if m.truth(a) is None else b
-            return Unknown(
-                unknown.reason if isinstance(unknown, Unknown) else "a precision flag",
-                unknown.origins,
-                uid=f"precision {arguments.uid}",
-            )
+        return flagged(m, b, "bf16", lambda: flagged(m, a, "fp16", lambda: unset(a, b)))
+
+    def unset(a: Abstract, b: Abstract) -> Abstract:
         launched = m.environment.get("ACCELERATE_MIXED_PRECISION")
-        if launched is not None:
-            return launched  # type: ignore[no-any-return]
-        return Const("no", a.origins or b.origins)
+        return launched if launched is not None else Const("no", a.origins or b.origins)
 
     result: Abstract = m.mapped(fp16, lambda a: m.mapped(bf16, lambda b: decide(a, b)))
     return result
+
+
+def flagged(m: Any, flag: Abstract, word: str, otherwise: Callable[[], Abstract]) -> Abstract:
+    """The word if a flag is set, else something else; both where the flag is not known."""
+    decided = m.truth(flag)
+    if decided is not None:
+        return Const(word, flag.origins) if decided else otherwise()
+    name, negated = test_name(m, flag)
+    chosen, other = Const(word, flag.origins), otherwise()
+    joined: Abstract = m.joined(name, other, chosen) if negated else m.joined(name, chosen, other)
+    return joined
 
 
 def trl_bf16(m: Any, arguments: Object, fp16: Abstract) -> Abstract:

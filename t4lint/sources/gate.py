@@ -1,0 +1,74 @@
+"""The byte gate: can any enabled rule have something to say about a run? Decided on text alone, before any parse.
+
+A run is more than its script: what the script imports from its project, and the shell lines that launch it, count too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w. ,\t]+))", re.MULTILINE)
+MAX_FILES = 300  # of one run that are looked at before it is taken as relevant
+
+Finder = Callable[[str, Path], "Path | None"]
+Reader = Callable[[Path], "str | None"]
+
+
+class Gate:
+    """Remembers per file whether it holds a trigger, and which project files it imports."""
+
+    def __init__(self, triggers: Iterable[str], find: Finder, read: Reader) -> None:
+        self.triggers = tuple(dict.fromkeys(triggers))
+        self.find = find
+        self.read = read
+        self.holds: dict[Path, bool] = {}
+        self.imports: dict[Path, tuple[Path, ...]] = {}
+
+    def passes(self, script: Path, launches: Iterable[str] = ()) -> bool:
+        """Does the script, a file that it imports, or a launch of it hold a trigger of an enabled rule?"""
+        if any(self.triggered(text) for text in launches):
+            return True
+        pending, seen = [script], {script}
+        while pending:
+            file = pending.pop()
+            self.look(file, script)
+            if self.holds[file] or len(seen) > MAX_FILES:
+                return True
+            new = [found for found in self.imports[file] if found not in seen]
+            seen.update(new)
+            pending.extend(new)
+        return False
+
+    def triggered(self, text: str) -> bool:
+        return any(trigger in text for trigger in self.triggers)
+
+    def look(self, file: Path, script: Path) -> None:
+        if file in self.holds:
+            return
+        text = self.read(file) or ""
+        self.holds[file] = self.triggered(text)
+        found = (self.resolve(name, file, script) for name in imported(text))
+        self.imports[file] = tuple(dict.fromkeys(path for path in found if path is not None))
+
+    def resolve(self, name: str, file: Path, script: Path) -> Path | None:
+        if not name.startswith("."):
+            return self.find(name, file) or self.find(name, script) or self.find(name.partition(".")[0], script)
+        level = len(name) - len(name.lstrip("."))
+        folder = file.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        base = folder.joinpath(*[part for part in name.lstrip(".").split(".") if part])
+        return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def imported(text: str) -> Iterable[str]:
+    """The module names in import lines, wherever they stand."""
+    for source, names in IMPORT.findall(text):
+        if source:
+            yield source
+        for name in names.split(","):
+            word = name.split()[0] if name.split() else ""
+            if word:
+                yield word

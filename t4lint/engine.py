@@ -7,19 +7,21 @@ import importlib
 import os
 import pkgutil
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from t4lint.devices import Target, find_target
 from t4lint.findings import Finding, Problem, Related, Report, RunInfo
-from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Rule, Severity
+from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Edit, Rule, Severity
 from t4lint.sources.document import Document, LaunchCommand
 from t4lint.sources.files import display_path, find, read
 from t4lint.sources.gate import Gate
+from t4lint.suppress import UNUSED
 from t4lint.trace import Event, Location, Origin, Trace, Value
 
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
@@ -44,6 +46,8 @@ class Options:
     show_trace: bool = False
     stdin_filename: str | None = None
     stdin_text: str | None = None
+    fixes: bool = False  # render the fixes of findings
+    texts: Mapping[str, str] = field(default_factory=dict)  # in the place of files, by path as shown
 
 
 # --- rules -------------------------------------------------------------------------------------------------------
@@ -71,7 +75,7 @@ def select(names: Sequence[str], ignore: Sequence[str] = (), extend: Sequence[st
 
 
 def named(names: Iterable[str]) -> set[str]:
-    known = {rule.name for rule in rules()}
+    known = {rule.name for rule in rules()} | {UNUSED.name}
     families = {rule.family for rule in rules()}
     found: set[str] = set()
     for name in names:
@@ -122,6 +126,41 @@ def check_command(argv: Sequence[str], options: Options) -> Report:
     return session.report([file])
 
 
+# --- fixing ------------------------------------------------------------------------------------------------------
+
+
+def check_with_fixes(paths: Sequence[Path], options: Options) -> Report:
+    """Lint, and offer the fixes that help, each of them tried."""
+    from t4lint.fix.loop import prove
+
+    report = check(paths, replace(options, fixes=True))
+    return prove(report, partial(recheck, paths, options), lambda path: text_of(path, options, report.sources))
+
+
+def recheck(
+    paths: Sequence[Path], options: Options, texts: Mapping[str, str], scripts: Sequence[str] | None = None
+) -> Report:
+    """Lint with other texts in the place of some files; with names of scripts only the runs of those."""
+    options = replace(options, texts={**options.texts, **texts}, fixes=scripts is None)
+    if scripts is None:
+        return check(paths, options)
+    session = Session(options, select(options.select, options.ignore, options.extend_select))
+    files = session.collect(paths)
+    for script in scripts:
+        session.check_script(options.cwd / script)
+    return session.report(files)
+
+
+def text_of(path: str, options: Options, sources: Mapping[str, str]) -> str | None:
+    """The text of a file by its path as shown: the one that stands in its place, else the file's own."""
+    if path in options.texts:
+        return options.texts[path]
+    if path in sources:
+        return sources[path]
+    document = read(options.cwd / path, path)
+    return None if isinstance(document, Problem) else document.text
+
+
 class Session:
     """One invocation: the projects that were read, and the findings so far."""
 
@@ -141,6 +180,9 @@ class Session:
         self.data: dict[Path, str] = {}
         self.imported: set[Path] = set()
         self.gates: dict[Path, Gate] = {}
+        self.trace: list[str] = []
+        self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
+        self.whole = options.stdin_text is None  # are all programs in sight that use the files?
 
     # --- files ---
 
@@ -151,12 +193,13 @@ class Session:
         if options.stdin_text is not None:
             name = Path(options.stdin_filename or "stdin.py")
             file = name if name.is_absolute() else options.cwd / name
-            self.data[file] = options.stdin_text
+            self.data[file] = options.texts.get(display_path(file, options.cwd), options.stdin_text)
             self.shown = {display_path(file, options.cwd)}
             return [file]
         absolute = [path if path.is_absolute() else options.cwd / path for path in paths]
+        self.whole = any(path.is_dir() for path in absolute)
         for file in find(absolute, exclude=options.exclude, problems=self.problems):
-            document = read(file, display_path(file, options.cwd))
+            document = self.read(file)
             if isinstance(document, Problem):
                 self.problems.append(document)
             else:
@@ -167,6 +210,13 @@ class Session:
         ]
         self.shown = {display_path(file, options.cwd) for file in files}
         return files
+
+    def read(self, file: Path) -> Document | Problem:
+        """A file, or the text that stands in its place."""
+        path = display_path(file, self.options.cwd)
+        document = read(file, path)
+        text = self.options.texts.get(path)
+        return document if text is None or isinstance(document, Problem) else replace(document, text=text)
 
     def order(self, files: Sequence[Path]) -> Iterator[Path]:
         """Scripts first: a function that a script enters needs no look of its own."""
@@ -200,6 +250,7 @@ class Session:
         root = self.root_of(file)
         if root not in self.projects:
             texts = {path: text for path, text in self.data.items() if path.is_relative_to(root)}
+            texts |= {self.options.cwd / path: text for path, text in self.options.texts.items()}
             self.projects[root] = Project(root, self.options.cwd, texts)
         return self.projects[root]
 
@@ -215,7 +266,7 @@ class Session:
         started: dict[Path, list[LaunchCommand]] = {}
         given = {file: text for file, text in self.data.items() if file.is_relative_to(root)}
         for file in shell_files(root, given):
-            document = read(file, display_path(file, self.options.cwd))
+            document = self.read(file)
             if isinstance(document, Problem) or document.kind != "shell":
                 continue
             for launch in launches(document, root):
@@ -229,7 +280,7 @@ class Session:
     def check_script(self, file: Path) -> None:
         text = self.data.get(file)
         if text is None:
-            document = read(file, display_path(file, self.options.cwd))
+            document = self.read(file)
             if isinstance(document, Problem):
                 return
             text = self.data[file] = document.text
@@ -322,6 +373,10 @@ class Session:
                 f"{display_path(file, self.options.cwd)} trains on another accelerator and was not judged"
             )
             return
+        if self.options.show_trace:
+            from t4lint.interpret import show
+
+            self.trace.extend(show.lines(result, self.runs[-1].command))
         known = {library: Value(version) for library, version in versions.items()}
         for segment in result.segments:
             worlds = Worlds(result.machine, segment, known, launch is not None)
@@ -346,6 +401,7 @@ class Session:
             for candidate in rule.check(trace):
                 if candidate.when.holds:
                     held.setdefault((candidate.event.key, place_of(candidate)), []).append((number, candidate))
+                    self.note_fix(rule, trace, candidate)
         for found in held.values():
             self.add(rule, found, len(traces), uncalled, run)
 
@@ -359,6 +415,12 @@ class Session:
         key = (rule.name, finding.location)
         self.found[key] = merged(self.found[key], finding) if key in self.found else finding
 
+    def note_fix(self, rule: Rule, trace: Trace, candidate: Candidate) -> None:
+        """What the rule would do about it, said while the trace is at hand."""
+        key = (rule.name, place_of(candidate))
+        if self.options.fixes and rule.fixes is not None and key not in self.edits:
+            self.edits[key] = rule, tuple(rule.fixes(trace, candidate))
+
     def report(self, files: Sequence[Path]) -> Report:
         wanted = CONFIDENCES.index(self.options.min_confidence)
         findings = [
@@ -367,6 +429,7 @@ class Session:
             if CONFIDENCES.index(finding.confidence) >= wanted and self.is_shown(finding)
         ]
         findings.sort(key=lambda finding: (finding.location, finding.rule))
+        findings, hidden = self.unhidden(self.fixable(numbered(findings, self.sources)), files)
         paths = {f.location.path for f in findings} | {
             o.location.path for f in findings for o in f.provenance if o.location
         }
@@ -377,8 +440,50 @@ class Session:
             problems=tuple(dict.fromkeys(self.problems)),
             runs=tuple(self.runs),
             files=len(files),
+            trace=tuple(self.trace),
+            notes=tuple(dict.fromkeys(self.notes)),
+            suppressed=tuple(hidden),
+            checked=tuple(display_path(file, self.options.cwd) for file in files),
+            rules=tuple(rule.name for rule in self.rules),
             sources={path: text for path, text in self.sources.items() if path in paths},
         )
+
+    def fixable(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings with the fixes that have a place in the text. Whether they help is not known yet."""
+        if not self.options.fixes:
+            return list(findings)
+        from t4lint.fix.render import rendered
+
+        found = []
+        for finding in findings:
+            rule, edits = self.edits.get((finding.rule, finding.location), (None, ()))
+            title = rule.fix_title or finding.help if rule is not None else ""
+            found.append(replace(finding, fix=rendered(edits, self.text_of, finding.fix_safety, title)))
+        return found
+
+    def text_of(self, path: str) -> str | None:
+        """The text of a file as it was linted, by its path as shown."""
+        return text_of(path, self.options, self.sources)
+
+    def unhidden(self, findings: list[Finding], files: Sequence[Path]) -> tuple[list[Finding], list[Finding]]:
+        """The findings that stay, comments that hide nothing among them, and those that a comment hides."""
+        from t4lint import suppress
+
+        texts = {display_path(file, self.options.cwd): text for file, text in self.data.items()} | self.sources
+        names = suppress.Names(meant, {rule.name for rule in self.rules}, not self.options.select)
+        judged = [display_path(file, self.options.cwd) for file in files if self.seen_whole(file)]
+        shown, hidden = suppress.hide(
+            findings, texts, names, judged, report_unused=reports_unused(self.options) and not self.problems
+        )
+        shown.sort(key=lambda finding: (finding.location, finding.rule))
+        fresh = [finding for finding in shown if not finding.fingerprint]
+        fresh = numbered(fresh, texts)
+        self.sources |= {it.location.path: texts[it.location.path] for it in fresh}
+        return [*(finding for finding in shown if finding.fingerprint), *fresh], hidden
+
+    def seen_whole(self, file: Path) -> bool:
+        """Were all programs seen that use this file, so that a comment in it can be called unused?"""
+        return self.whole or "__main__" in self.data.get(file, "") or is_shell(file, self.data.get(file, ""))
 
     def is_shown(self, finding: Finding) -> bool:
         """Paths choose where findings show: at the place to edit, or at the statement that it is about."""
@@ -408,6 +513,20 @@ def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
             break
         files.append(file)
     return list(dict.fromkeys(files))
+
+
+def reports_unused(options: Options) -> bool:
+    """Are comments that hide nothing to be reported? They are no rule over a trace, but selected like one."""
+    chosen = not options.select or UNUSED.name in named([*options.select, *options.extend_select])
+    return chosen and UNUSED.name not in named(options.ignore)
+
+
+def meant(name: str) -> set[str]:
+    """The rules that a name in a comment stands for; none where it is no rule and no family."""
+    try:
+        return named([name])
+    except UnknownRule:
+        return set()
 
 
 def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], cwd: Path) -> RunInfo:
@@ -485,10 +604,23 @@ def inside(location: Location, where: Location) -> bool:
 
 
 def fingerprint(rule: str, location: Location, sources: Mapping[str, str]) -> str:
-    """Stable when lines move: the rule, the file and the text of the line."""
+    """Stable when lines move or are indented anew: the rule, the file and the words of the line."""
     lines = sources.get(location.path, "").splitlines()
-    text = lines[location.line - 1].strip() if location.line <= len(lines) else ""
+    text = " ".join(lines[location.line - 1].split()) if location.line <= len(lines) else ""
     return blake2b(f"{rule}\0{location.path}\0{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def numbered(findings: Sequence[Finding], sources: Mapping[str, str]) -> list[Finding]:
+    """The findings with fingerprints that also tell equal lines of a file apart, by their order."""
+    seen: Counter[str] = Counter()
+    found = []
+    for finding in findings:
+        plain = fingerprint(finding.rule, finding.location, sources)
+        number = seen[plain]
+        seen[plain] += 1
+        text = f"{plain}\0{number}".encode()
+        found.append(replace(finding, fingerprint=blake2b(text, digest_size=16).hexdigest() if number else plain))
+    return found
 
 
 def merged(one: Finding, other: Finding) -> Finding:

@@ -32,10 +32,39 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Replace the text between two places, both (line, column) as in `Location`, the end exclusive."""
+
+    path: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits that belong together and remove a finding."""
+
+    safety: FixSafety
+    title: str
+    edits: tuple[TextEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """Why a finding is not shown: a comment in the source (at `location`), or an entry of the baseline."""
+
+    kind: Literal["comment", "baseline"]
+    reason: str = ""
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One fault at one place. `provenance` says where the value came from; `runs` are indices into `Report.runs`.
 
-    `keys` are the events that it was judged on, for pairing with what the recorder saw.
+    `keys` are the events that it was judged on, for pairing with what the recorder saw. `fix` is only there when fixes were
+    asked for (`Options.fixes`), and has then been tried.
     """
 
     rule: str
@@ -51,6 +80,8 @@ class Finding:
     fix_safety: FixSafety = "none"
     fingerprint: str = ""
     verdict: Verdict | None = None
+    fix: Fix | None = None
+    suppressed: Suppressed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +108,10 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one invocation. `sources` holds the text of files with findings, for code frames. `memory` as in the JSON contract."""
+    """The result of one invocation. `sources` holds the text of files with findings, for code frames. `memory` as in the JSON contract.
+
+    `trace` are the lines of `--show-trace`; `notes` say what was not followed or was presumed.
+    """
 
     target: str
     findings: tuple[Finding, ...]
@@ -86,3 +120,8 @@ class Report:
     files: int
     sources: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, object] | None = None
+    suppressed: tuple[Finding, ...] = ()
+    checked: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -38,8 +38,6 @@ NETWORK_BASES = (
     "torch.nn.Module",
     "torch.nn.modules.module.Module",
     "transformers.PreTrainedModel",
-    "lightning.LightningModule",
-    "pytorch_lightning.LightningModule",
     "lightning.pytorch.LightningModule",
     "diffusers.ModelMixin",
 )
@@ -55,6 +53,8 @@ def call(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
         joined: Abstract = m.joined(choice.test, yes, no)
         return joined
     if isinstance(callee, Function):
+        if not arguments.positional and not arguments.keywords and registry.is_command(callee):
+            return registry.enter_command(m, callee)
         return enter(m, callee, arguments)
     if isinstance(callee, Bound):
         if isinstance(callee.method, Function):

@@ -274,7 +274,10 @@ def index_of(m: Machine, node: cst.Subscript) -> Abstract:
             if isinstance(element.slice, cst.Index):
                 evaluate(m, element.slice.value)
         return Unknown("a slice")
-    return m.resolve(evaluate(m, node.slice[0].slice.value))
+    value = m.resolve(evaluate(m, node.slice[0].slice.value))
+    # a key that is written right here decides nothing: `settings["bf16"]`
+    written_here = isinstance(node.slice[0].slice.value, (cst.SimpleString, cst.Integer))
+    return replace_origins(value, ()) if written_here else value
 
 
 def _subscript(m: Machine, node: cst.Subscript) -> Abstract:

@@ -639,6 +639,10 @@ def decorate(m: Machine, decorator: Abstract, value: Abstract) -> Abstract:
         value.dataclass = True
     if isinstance(decorator, Object) and decorator.name.startswith("dataclasses.") and isinstance(value, Class):
         value.dataclass = True
+    if isinstance(decorator, Object) and decorator.kind == "command" and isinstance(value, Function):
+        from t4lint.libraries.entry import remember
+
+        remember(m, decorator, value)
     if isinstance(decorator, Function):
         result = m.call(decorator, Arguments((value,)))
         return result if isinstance(result, (Function, Class, Object)) else value

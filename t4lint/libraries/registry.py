@@ -29,17 +29,29 @@ from t4lint.trace import release
 
 # library → module of this package that models it
 MODELS = {
-    "torch": ("torch", "torch_autocast", "torch_data", "torch_distributed", "torch_cuda"),
+    "torch": ("torch", "torch_autocast", "torch_data", "torch_distributed", "torch_cuda", "torch_operations", "torch_attention"),
     "torchvision": ("torch", "vision"),
     "timm": ("torch", "vision"),
-    "transformers": ("torch", "transformers"),
-    "trl": ("torch", "transformers", "trl"),
+    "transformers": ("torch", "transformers", "peft"),
+    "trl": ("torch", "transformers", "peft", "trl"),
     "accelerate": ("torch", "accelerate"),
     "peft": ("torch", "peft"),
     "bitsandbytes": ("torch", "bitsandbytes"),
+    "lightning": ("torch", "lightning"),
+    "pytorch_lightning": ("torch", "lightning"),
+    "lightning_fabric": ("torch", "lightning"),
     "unsloth": ("torch", "transformers", "unsloth"),
+    "flash_attn": ("torch", "flash_attn"),
+    "flash_attn_interface": ("torch", "flash_attn"),
+    "xformers": ("torch", "kernels"),
+    "vllm": ("torch", "kernels"),
+    "torchao": ("torch", "kernels"),
+    "transformer_engine": ("torch", "kernels"),
+    "triton": ("torch", "kernels"),
 }
 PYTHON = ("python", "arguments")
+# command line libraries, modelled in one file
+ENTRY = frozenset({"click", "typer", "fire", "absl", "simple_parsing", "tyro", "jsonargparse", "configargparse"})
 
 # Libraries that t4lint knows by name even where a project carries them itself.
 KNOWN = frozenset(MODELS) | {
@@ -61,6 +73,8 @@ NEWEST = {
     "peft": "0.21.2",
     "bitsandbytes": "0.50.2",
     "lightning": "2.6.6",
+    "flash-attn": "2.8.3",
+    "triton": "3.9.0",
 }
 
 # NVIDIA archived apex's amp; programs that try it guard the import, and current wheels do not exist.
@@ -82,7 +96,11 @@ def is_absent(top: str) -> bool:
 @cache
 def load(top: str) -> None:
     """Import the models of a library."""
-    names = PYTHON if top == "builtins" or top in sys.stdlib_module_names else MODELS.get(top, ())
+    names: tuple[str, ...] = MODELS.get(top, ())
+    if top == "builtins" or top in sys.stdlib_module_names:
+        names = PYTHON
+    elif top in ENTRY:
+        names = (*PYTHON, "entry")
     for name in names:
         importlib.import_module(f"t4lint.libraries.{name}")
 
@@ -252,6 +270,21 @@ def decorator_region(m: Any, decorator: Abstract) -> Abstract | None:
     return None
 
 
+def is_command(function: Function) -> bool:
+    """Is a function the entry of a command line program (click), which reads its parameters from the command line?"""
+    if not function.decorators:
+        return False
+    from t4lint.libraries import entry
+
+    return entry.is_command(function)
+
+
+def enter_command(m: Any, function: Function) -> Abstract:
+    from t4lint.libraries import entry
+
+    return entry.enter_command(m, function)
+
+
 # --- instances of project classes that derive from library classes ------------------------------------------------
 
 
@@ -308,8 +341,10 @@ def call_tensor_method(m: Any, tensor: Tensor, name: str, arguments: Arguments) 
     handler = METHODS.get(("tensor", name))
     if handler is not None:
         return handler(Call(m, f"torch.Tensor.{name}", arguments, None, tensor))
+    from t4lint.libraries.torch_operations import after
+
     others = [value for value in arguments.values() if isinstance(value, Tensor)]
-    return tensor_of(tensor, *others)
+    return after(m, name, tensor, tensor_of(tensor, *others))
 
 
 def call_builtin_method(m: Any, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from t4lint import __version__
 
 if TYPE_CHECKING:
+    from t4lint.changes import Fixed, OnlyNew
     from t4lint.engine import Options
     from t4lint.findings import Finding, Problem, Report
     from t4lint.report.outputs import Output
@@ -27,6 +28,7 @@ SEVERITIES = ("error", "warning", "note")
 CONFIDENCES = ("certain", "likely", "possible")
 DEFAULT_TARGET = "t4"
 STDIN_FILENAME = "stdin.py"
+FORMATS_WITH_FIXES = ("json", "jsonl", "sarif", "rdjson")
 VERIFY_EXAMPLE = "t4lint verify -- python train.py --epochs 1"
 
 
@@ -87,13 +89,94 @@ def _check(args: argparse.Namespace) -> int:
     wanted = _outputs(args.output_format)
     paths, text = _paths(args)
     loaded = _settings(paths[0])
+    _catch_contradictions(args)
+    if args.fix or args.diff or args.add_ignores is not None or args.write_baseline:
+        return _change(args, loaded, paths, text, wanted)
 
     def check() -> Report:
         from t4lint import engine
 
-        return engine.check(paths, _options(args, loaded, text))
+        options = _options(args, loaded, text)
+        if any(output.format in FORMATS_WITH_FIXES for output in wanted):
+            return engine.check_with_fixes(paths, options)
+        return engine.check(paths, options)
 
-    return _deliver(args, loaded, _report(args, loaded, check), wanted)
+    report = _report(args, loaded, check)
+    if args.baseline or args.diff_base:
+        report = _only_new(args, loaded).of(report)
+    return _deliver(args, loaded, report, wanted)
+
+
+def _catch_contradictions(args: argparse.Namespace) -> None:
+    """Flags that only make sense with others, or without them."""
+    if args.unsafe_fixes and not (args.fix or args.diff):
+        raise UsageError("--unsafe-fixes goes with --fix or --diff")
+    if args.write_baseline and not args.baseline:
+        raise UsageError("--write-baseline needs --baseline FILE, the file to write")
+    actions = ("--fix", "--diff", "--add-ignores", "--write-baseline")
+    given = [name for name in actions if getattr(args, name[2:].replace("-", "_")) not in (None, False)]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} do not go together")
+
+
+def _only_new(args: argparse.Namespace, loaded: Loaded) -> OnlyNew:
+    from t4lint.baseline import BaselineError
+    from t4lint.changes import OnlyNew
+
+    try:
+        least = args.min_confidence or loaded.settings.min_confidence
+        return OnlyNew.read(args.baseline, args.diff_base, Path.cwd(), least)
+    except BaselineError as error:
+        raise UsageError(str(error)) from None
+
+
+def _change(
+    args: argparse.Namespace, loaded: Loaded, paths: list[Path], text: str | None, wanted: tuple[Output, ...]
+) -> int:
+    """The commands that change files: what they do is in changes.py."""
+    from t4lint import changes
+
+    options = _options(args, loaded, text)
+    failed = _report(args, loaded, lambda: changes.checked(paths, options))
+    if failed.problems and not failed.files:
+        return _deliver(args, loaded, failed, wanted)
+    if args.write_baseline:
+        return _said(changes.write_baseline(failed, args.baseline))
+    only = _only_new(args, loaded)
+    if args.add_ignores is not None:
+        return _said(changes.add_ignores(only.of(failed), options, args.add_ignores))
+    done = changes.fix(paths, options, only, unsafe=args.unsafe_fixes)
+    if args.diff:
+        return _show_diff(done)
+    if text is not None:
+        from t4lint.report import outputs
+
+        outputs.to_screen(next(iter(done.outcome.after.values()), text))
+        report = changes.remaining(done, paths, options, only)
+        return _said(report.problems) or _exit_code(args, loaded, report)
+    report = changes.write(done, paths, options, only)
+    code = _deliver(args, loaded, report, wanted)
+    print(done.summary, file=sys.stderr)
+    return code
+
+
+def _said(problems: tuple[Problem, ...]) -> int:
+    """Problems go to stderr; the code says whether there were any."""
+    for problem in problems:
+        print(f"t4lint: error: {problem.path}: {problem.message}", file=sys.stderr)
+    return FAILED if problems else CLEAN
+
+
+def _show_diff(done: Fixed) -> int:
+    from t4lint.fix.loop import diff
+    from t4lint.report import outputs
+
+    text = diff(done.outcome)
+    outputs.to_screen(text)
+    if done.report.problems:
+        return _said(done.report.problems)
+    print(done.promise, file=sys.stderr)
+    return FOUND if text else CLEAN
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -235,8 +318,22 @@ def _deliver(args: argparse.Namespace, loaded: Loaded, report: Report, wanted: t
         outputs.write(report, wanted, version=__version__, verbose=args.show_trace)
     except outputs.OutputError as error:
         raise UsageError(str(error)) from None
-    if report.problems:
-        return FAILED
+    if args.statistics:
+        _statistics(report)
+    return FAILED if report.problems else _exit_code(args, loaded, report)
+
+
+def _statistics(report: Report) -> None:
+    """How often each rule was found, the most frequent first; to stderr, so that reports stay what they are."""
+    from collections import Counter
+
+    counts = Counter(finding.rule for finding in report.findings)
+    width = len(str(max(counts.values(), default=0)))
+    for rule, count in sorted(counts.items(), key=lambda it: (-it[1], it[0])):
+        print(f"{count:>{width}}  {rule}", file=sys.stderr)
+
+
+def _exit_code(args: argparse.Namespace, loaded: Loaded, report: Report) -> int:
     failing = _at_least(args.fail_on or loaded.settings.fail_on)
     found = any(finding.severity in failing for finding in report.findings if not _is_refuted(finding))
     return FOUND if found and not args.exit_zero else CLEAN
@@ -266,8 +363,9 @@ def _outputs(given: Sequence[str], known: Sequence[str] | None = None) -> tuple[
 def _explain(args: argparse.Namespace) -> int:
     from t4lint import engine
     from t4lint.report import outputs, page
+    from t4lint.suppress import UNUSED
 
-    known = {rule.name: rule for rule in engine.rules()}
+    known = {rule.name: rule for rule in (*engine.rules(), UNUSED)}
     rule = known.get(args.rule)
     if rule is None:
         hint = _suggestion(args.rule, known) or "; `t4lint rules` lists them"
@@ -354,6 +452,22 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     )
     _add_common(parser)
     parser.add_argument("--stdin-filename", metavar="FILE", help="check the text from stdin as if it were this file")
+    _add_changes(parser)
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    """Flags that change files, or choose what is new."""
+    add = parser.add_argument
+    add("--fix", action="store_true", help="apply the safe fixes, and report what remains")
+    add("--unsafe-fixes", action="store_true", help="with --fix or --diff: the fixes that change numerics too")
+    add("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    add(
+        "--add-ignores", nargs="?", const="", metavar="REASON",
+        help="write a `# t4lint: ignore[...]` comment for each finding",
+    )  # fmt: skip
+    add("--baseline", type=Path, metavar="FILE", help="hide the findings that this file lists; it shrinks by itself")
+    add("--write-baseline", action="store_true", help="list all present findings in the file of --baseline")
+    add("--diff-base", metavar="REF", help="show only findings on lines that changed since this git reference")
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -380,6 +494,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--output-format", action="append", default=[], metavar="FORMAT[:FILE]",
         help="text or json, to the screen or to a file; may be given several times",
     )  # fmt: skip
+    add("--statistics", action="store_true", help="count the findings of each rule, on stderr")
     add("--show-trace", action="store_true", help="show what was understood of the program, and what was not")
 
 

@@ -8,22 +8,27 @@ import os
 import pkgutil
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t4lint.devices import Target, find_target
 from t4lint.findings import Finding, Problem, Related, Report, RunInfo
 from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Edit, Rule, Severity
-from t4lint.sources.document import Document, LaunchCommand
+from t4lint.sources.document import Document, LaunchCommand, ShellFragment
 from t4lint.sources.files import display_path, find, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import UNUSED
 from t4lint.trace import Event, Location, Origin, Trace, Value
 
+if TYPE_CHECKING:
+    from t4lint.sources.notebook import NotebookDocument
+
+ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
 
 
@@ -178,11 +183,12 @@ class Session:
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
         self.entered: dict[Path, set[int]] = {}
         self.data: dict[Path, str] = {}
+        self.notebooks: dict[Path, NotebookDocument] = {}
         self.imported: set[Path] = set()
         self.gates: dict[Path, Gate] = {}
         self.trace: list[str] = []
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
-        self.whole = options.stdin_text is None  # are all programs in sight that use the files?
+        self.whole = False  # are all programs in sight that use the files?
 
     # --- files ---
 
@@ -198,8 +204,8 @@ class Session:
             return [file]
         absolute = [path if path.is_absolute() else options.cwd / path for path in paths]
         self.whole = any(path.is_dir() for path in absolute)
-        for file in find(absolute, exclude=options.exclude, problems=self.problems):
-            document = self.read(file)
+        for file in find(absolute, exclude=options.exclude, problems=self.problems, wanted=is_source):
+            document = self.read_notebook(file) if file.suffix.lower() == ".ipynb" else self.read(file)
             if isinstance(document, Problem):
                 self.problems.append(document)
             else:
@@ -218,11 +224,26 @@ class Session:
         text = self.options.texts.get(path)
         return document if text is None or isinstance(document, Problem) else replace(document, text=text)
 
+    def read_notebook(self, file: Path) -> Document | Problem:
+        """A notebook as one module; what its cells write are files of the project."""
+        from t4lint.sources.notebook import notebook_from, read_notebook
+
+        path = display_path(file, self.options.cwd)
+        text = self.options.texts.get(path)
+        notebook = read_notebook(file, path) if text is None else notebook_from(text, file, path)
+        if isinstance(notebook, Problem):
+            return notebook
+        self.notebooks[file] = notebook
+        self.notes.extend(f"{problem.path}:{problem.line}: a cell {problem.message}" for problem in notebook.problems)
+        for module in notebook.modules():
+            self.data[module.file.resolve()] = module.text
+        return notebook.document()
+
     def order(self, files: Sequence[Path]) -> Iterator[Path]:
         """Scripts first: a function that a script enters needs no look of its own."""
-        python = [file for file in files if file in self.data and not is_shell(file, self.data[file])]
-        shell = [file for file in files if file in self.data and is_shell(file, self.data[file])]
-        started = [script for file in shell for script in self.started_by(file) if script not in python]
+        launching = {file for file in files if file in self.data and launches_others(file, self.data[file])}
+        python = [file for file in files if file in self.data and (file not in launching or file in self.notebooks)]
+        started = [script for file in launching for script in self.started_by(file) if script not in python]
         scripts = [
             file
             for file in python
@@ -251,7 +272,11 @@ class Session:
         if root not in self.projects:
             texts = {path: text for path, text in self.data.items() if path.is_relative_to(root)}
             texts |= {self.options.cwd / path: text for path, text in self.options.texts.items()}
-            self.projects[root] = Project(root, self.options.cwd, texts)
+            project = self.projects[root] = Project(root, self.options.cwd, texts)
+            for file, notebook in self.notebooks.items():
+                project.documents[file] = notebook.document()
+                for module in notebook.modules():
+                    project.documents.setdefault(module.file.resolve(), module)
         return self.projects[root]
 
     def launches_of(self, root: Path) -> dict[Path, list[LaunchCommand]]:
@@ -269,11 +294,34 @@ class Session:
             document = self.read(file)
             if isinstance(document, Problem) or document.kind != "shell":
                 continue
-            for launch in launches(document, root):
-                if launch.file is not None:
-                    started.setdefault(launch.file.resolve(), []).append(launch)
-                    self.sources[document.path] = document.text
+            self.note_launches(started, launches(document, root), document.text)
+        for file, fragments in self.fragments(root):
+            for fragment in fragments:
+                notebook = self.notebooks.get(file)
+                written = [item.file for item in notebook.written] if notebook is not None else ()
+                text = notebook.listing if notebook is not None else self.data.get(file, "")
+                self.note_launches(started, launches(fragment, root, written), text or self.text_of(file) or "")
         return started
+
+    def note_launches(
+        self, started: dict[Path, list[LaunchCommand]], found: Iterable[LaunchCommand], text: str
+    ) -> None:
+        for launch in found:
+            if launch.file is not None:
+                started.setdefault(launch.file.resolve(), []).append(launch)
+                self.sources[launch.where.path] = text
+
+    def fragments(self, root: Path) -> Iterator[tuple[Path, Sequence[ShellFragment]]]:
+        """Shell commands inside other files of a project: notebooks, Makefiles, Dockerfiles, workflows, README blocks."""
+        from t4lint.sources.launch_files import embedded_shell, is_launch_file
+
+        for file, notebook in self.notebooks.items():
+            if file.is_relative_to(root):
+                yield file, notebook.shell
+        for file in launch_files(root, is_launch_file):
+            document = self.read(file)
+            if not isinstance(document, Problem):
+                yield file, embedded_shell(document)
 
     # --- runs ---
 
@@ -351,7 +399,7 @@ class Session:
         from t4lint.memory import fill
 
         project = self.project_of(file)
-        versions = self.versions_of(project.root)
+        versions = self.versions_of(project.root, file, launch)
         entered = self.entered.setdefault(project.root, set())
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
@@ -367,7 +415,9 @@ class Session:
         self.notes.extend(result.machine.notes)
         for source in project.modules.values():
             if not isinstance(source, Problem):
-                self.sources[source.path] = source.document.text
+                notebook = self.notebooks.get(source.document.file)
+                if notebook is not None or source.document.positions is None:
+                    self.sources[source.path] = notebook.listing if notebook is not None else source.document.text
         if "torch_xla" in result.machine.imported or "jax" in result.machine.imported:
             self.notes.append(
                 f"{display_path(file, self.options.cwd)} trains on another accelerator and was not judged"
@@ -387,10 +437,14 @@ class Session:
                     cache_by_kinds[rule.reads] = [with_presumption(t) for t in traces] if segment.uncalled else traces
                 self.judge(rule, cache_by_kinds[rule.reads], segment.uncalled, number)
 
-    def versions_of(self, root: Path) -> dict[str, str]:
+    def versions_of(self, root: Path, script: Path, launch: LaunchCommand | None) -> dict[str, str]:
+        """Pins of the project, of the notebook that the run is or starts from, and of the settings, which win."""
         from t4lint.sources.versions import pinned
 
-        return {**pinned(root), **self.options.versions}
+        starter = self.options.cwd / launch.where.path if launch is not None else script
+        notebook = self.notebooks.get(script) or self.notebooks.get(starter)
+        pins = notebook.pins if notebook is not None else {}
+        return {**pinned(root, script.parent), **pins, **self.options.versions}
 
     # --- judging ---
 
@@ -458,10 +512,10 @@ class Session:
         for finding in findings:
             rule, edits = self.edits.get((finding.rule, finding.location), (None, ()))
             title = rule.fix_title or finding.help if rule is not None else ""
-            found.append(replace(finding, fix=rendered(edits, self.text_of, finding.fix_safety, title)))
+            found.append(replace(finding, fix=rendered(edits, self.linted, finding.fix_safety, title)))
         return found
 
-    def text_of(self, path: str) -> str | None:
+    def linted(self, path: str) -> str | None:
         """The text of a file as it was linted, by its path as shown."""
         return text_of(path, self.options, self.sources)
 
@@ -498,13 +552,36 @@ def is_shell(file: Path, text: str) -> bool:
     return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
 
 
+SOURCE_SUFFIXES = (".py", ".pyw", ".sh", ".bash", ".ipynb")
 MAX_SHELL_FILES = 500
+MAX_LAUNCH_FILES = 300
+
+
+def is_source(name: str) -> bool:
+    """Is a file of this name looked for in folders?"""
+    return name.endswith(SOURCE_SUFFIXES)
+
+
+def launches_others(file: Path, text: str) -> bool:
+    """Can a file start scripts: a shell script, a notebook, or one that was named and holds shell commands?"""
+    from t4lint.sources.launch_files import is_launch_file
+
+    return file.suffix.lower() == ".ipynb" or is_shell(file, text) or is_launch_file(file.name)
+
+
+def launch_files(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
+    """The files of a project that may hold launch commands, bounded."""
+    if any((root / mark).exists() for mark in ROOT_MARKS):
+        below: Iterable[Path] = find([root], problems=[], wanted=wanted)
+    else:
+        below = (file for file in sorted(root.iterdir()) if file.is_file() and wanted(file.name.lower()))
+    return list(islice(below, MAX_LAUNCH_FILES))
 
 
 def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
     """The shell files of a project: those that were given, and those found below its root."""
     files = [file for file, text in given.items() if is_shell(file, text)]
-    if any((root / mark).exists() for mark in (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")):
+    if any((root / mark).exists() for mark in ROOT_MARKS):
         below: Iterable[Path] = (file for file in find([root], problems=[]) if file.suffix in (".sh", ".bash"))
     else:
         below = sorted([*root.glob("*.sh"), *root.glob("*/*.sh")])

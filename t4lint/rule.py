@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from t4lint.trace import Event, Fact, Trace, Value
+from t4lint.trace import Event, Fact, Location, Origin, Trace, Value
 
 Severity = Literal["error", "warning", "note"]
 Confidence = Literal["certain", "likely", "possible"]
@@ -52,13 +52,126 @@ class Candidate:
 Check = Callable[[Trace], Iterator[Candidate]]
 
 
+# --- fixes: what a rule may say about the program, without seeing its text -------------------------------------------
+
+Place = Value | Origin | Event | Location
+"""Where an edit goes: the first place in a value's origins, an event's statement, or a span itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A piece of a call as the person wrote it: its `"receiver"` (`scaler` in `scaler.step(opt)`) or an argument by position."""
+
+    at: Place
+    callee: str
+    part: Literal["receiver"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class SetValue:
+    """Replace the expression at a value's origin by `text`, which is Python; on a command line a string loses its quotes."""
+
+    at: Place
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetArgument:
+    """Give a call the keyword argument `name=text`, whatever it had. `callee` picks the call where a statement has several."""
+
+    at: Place
+    name: str
+    text: str
+    callee: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddArgument:
+    """As `SetArgument`, for a call that does not have the argument; no fix where it does."""
+
+    at: Place
+    name: str
+    text: str
+    callee: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DropArgument:
+    """Drop what gives a value: an argument, an item of a dict, a flag. It must be called `name` (or `..._name`).
+
+    Where the origin is none of these (a variable, a default), the value is set to `otherwise`, if that is given.
+    """
+
+    at: Place
+    name: str
+    otherwise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameArgument:
+    """Rename the argument, item of a dict or flag that gives a value. One that has the new name already takes the value."""
+
+    at: Place
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropStatement:
+    """Drop a simple statement; `pass` stays where a block would be empty."""
+
+    at: Place
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBefore:
+    """A line of code before a statement. `{name}` in `code` stands for what `words` point at; all must share a function."""
+
+    at: Place
+    code: str
+    words: Mapping[str, Written] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertAfter:
+    """As `InsertBefore`, after the statement."""
+
+    at: Place
+    code: str
+    words: Mapping[str, Written] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AddImport:
+    """`import module` among the imports of the file of `at`, unless it is there."""
+
+    at: Place
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropUnusedImport:
+    """Drop the import of `name` from the file of `at` when the other edits leave no use of it."""
+
+    at: Place
+    name: str
+
+
+Edit = (
+    SetValue | SetArgument | AddArgument | DropArgument | RenameArgument | DropStatement | InsertBefore | InsertAfter
+    | AddImport | DropUnusedImport
+)  # fmt: skip
+Fixes = Callable[[Trace, Candidate], Iterable[Edit]]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule as declared, plus what its place tells: `family` is its folder, `page` its module's docstring.
 
     `triggers` are byte strings of which at least one must occur in a file for the rule to have anything to say.
     `verifiable` is False for rules over files only: their verdict is always "not exercised: seen only in files".
-    `default` is False for rules that are only run when selected.
+    `default` is False for rules that are only run when selected. `fixes` says what would remove the fault; nothing is
+    offered when it yields nothing, when an edit has no place in the text, or when the result does not lint better.
     """
 
     name: str
@@ -74,6 +187,8 @@ class Rule:
     default: bool = True
     fix: FixSafety = "none"
     verifiable: bool = True
+    fixes: Fixes | None = None
+    fix_title: str = ""
 
 
 def rule(
@@ -88,6 +203,8 @@ def rule(
     default: bool = True,
     fix: FixSafety = "none",
     verifiable: bool = True,
+    fixes: Fixes | None = None,
+    fix_title: str = "",
 ) -> Callable[[Check], Rule]:
     """Declare a rule. The decorated function becomes a `Rule` that the engine finds by walking the rules folder."""
 
@@ -97,7 +214,7 @@ def rule(
         return Rule(
             name=name, family=family, severity=severity, summary=summary, message=message, help=help,
             triggers=tuple(triggers), reads=tuple(reads), check=check, page=(module.__doc__ or "").strip(),
-            default=default, fix=fix, verifiable=verifiable,
+            default=default, fix=fix, verifiable=verifiable, fixes=fixes, fix_title=fix_title,
         )  # fmt: skip
 
     return declare

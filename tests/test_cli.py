@@ -87,6 +87,8 @@ class FakeEngine(ModuleType):
         self.select(options.select, options.ignore, options.extend_select)
         return Report(options.target, self.findings, self.problems, (), 1)
 
+    check_with_fixes = check
+
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeEngine:

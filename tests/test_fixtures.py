@@ -22,7 +22,9 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MARK = re.compile(r"#\s*expect:\s*([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\s*$")
 TARGET = re.compile(r"^#\s*target:\s*(\S+)$", re.MULTILINE)
 RUNS = "# runs: python"
-PROGRAMS = sorted(path for path in FIXTURES.glob("*/*") if path.name.startswith(("bad_", "good_")))
+PROGRAMS = sorted(
+    path for path in FIXTURES.glob("*/*") if path.name.startswith(("bad_", "good_")) and ".fixed" not in path.name
+)
 NAMES = [f"{path.parent.name}/{path.name}" for path in PROGRAMS]
 
 Place = tuple[str, int, str]

@@ -28,8 +28,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
-from t4lint.trace import Attention, Trace
+from t4lint.rule import Candidate, Edit, SetValue, rule
+from t4lint.trace import Attention, Call, Trace
+
+# Arguments and classes.
+LEANING = ("packing", "padding_free", "sliding_window", "use_sliding_window", "DataCollatorWithFlattening")
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """Not with sliding windows or packing, which may lean on FlashAttention: without it samples see each other."""
+    leaning = any(_given(call, name) for call in trace.all(Call) for name in LEANING)
+    if candidate.blame is not None and not leaning:
+        yield SetValue(candidate.blame, '"sdpa"')
+
+
+def _given(call: Call, name: str) -> bool:
+    return (name in call.arguments and call.arguments[name].it not in (False, None)) or name in call.function
 
 
 @rule(
@@ -42,6 +56,8 @@ from t4lint.trace import Attention, Trace
     triggers=("flash",),
     reads=(Attention,),
     fix="safe",
+    fixes=_fixes,
+    fix_title="Use SDPA",
 )
 def flash_attention_backend(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0):

@@ -29,8 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, Loader, Trace, Value
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    if candidate.blame is not None:
+        yield SetValue(candidate.blame, "True")
 
 
 @rule(
@@ -43,6 +48,8 @@ from t4lint.trace import FALSE, Loader, Trace, Value
     triggers=("pin_memory", "pin-memory"),
     reads=(Loader,),
     fix="safe",
+    fixes=_fixes,
+    fix_title="Pin the batches",
 )
 def pin_memory_disabled(trace: Trace) -> Iterator[Candidate]:
     for loader in trace.all(Loader):

@@ -24,8 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, DropArgument, Edit, rule
 from t4lint.trace import Loader, Trace
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    option = str(candidate.words["option"])
+    if candidate.blame is not None:
+        yield DropArgument(candidate.blame, option, otherwise="None" if option == "prefetch_factor" else "False")
 
 
 @rule(
@@ -37,6 +43,8 @@ from t4lint.trace import Loader, Trace
     triggers=("persistent_workers", "persistent-workers", "prefetch_factor", "prefetch-factor"),
     reads=(Loader,),
     fix="safe",
+    fixes=_fixes,
+    fix_title="Drop the option",
 )
 def worker_options_without_workers(trace: Trace) -> Iterator[Candidate]:
     for loader in trace.all(Loader):

@@ -30,8 +30,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddImport, Candidate, DropUnusedImport, Edit, SetArgument, SetValue, rule
 from t4lint.trace import FALSE, Autocast, Engine, Fact, Model, Predicate, Trace, Value
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """Every question in the file is changed: `bf16=asked(), fp16=not asked()` must get the same answer twice."""
+    honest = trace.version_at_least("torch", "2.4").holds
+    for predicate in trace.all(Predicate):
+        name = predicate.function.rpartition(".")[2]
+        if not _counts_emulation(predicate) or predicate.where.path != candidate.event.where.path:
+            continue
+        if honest and predicate.function == "torch.cuda.is_bf16_supported":
+            yield SetArgument(predicate.result, "including_emulation", "False")
+            continue
+        ask = "is_bf16_supported(including_emulation=False)" if honest else "get_device_capability()[0] >= 8"
+        yield SetValue(predicate.result, f"torch.cuda.{ask}")
+        yield AddImport(predicate.result, "torch")
+        yield DropUnusedImport(predicate.result, name)
+
+
+def _counts_emulation(predicate: Predicate) -> bool:
+    name = predicate.function.rpartition(".")[2]
+    return ("bf16" in name or "bfloat16" in name) and predicate.result.it is True
 
 
 @rule(
@@ -45,6 +66,8 @@ from t4lint.trace import FALSE, Autocast, Engine, Fact, Model, Predicate, Trace,
     triggers=("bf16", "bfloat16"),
     reads=(Predicate, Engine, Autocast, Model),
     fix="safe",
+    fixes=_fixes,
+    fix_title="Ask for hardware support only",
 )
 def bf16_guard_always_true(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:

@@ -36,11 +36,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, RenameArgument, SetValue, rule
 from t4lint.trace import FALSE, NOT_SAID, Autocast, Call, Engine, Fact, Model, Predicate, Step, Trace, Value
 
 SLOW = "its matrix products run emulated, at about 2.2 TFLOPS against 42 in fp16"
 REFUSED = "this version of the libraries refuses it with an error"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """For an engine's own setting, which brings its gradient scaler along; not where the weights are bf16 as well."""
+    asked = candidate.blame
+    if asked is None or not isinstance(candidate.event, Engine) or not asked.origins:
+        return
+    if any("bfloat16" in (model.dtype.it, model.requested_dtype.it) for model in trace.all(Model)):
+        return
+    if asked.origins[0].note.startswith(("mixed_precision=", "--mixed_precision")):
+        yield SetValue(asked, '"fp16"')
+    else:
+        yield RenameArgument(asked, "bf16", "fp16")
 
 
 @rule(
@@ -53,6 +66,8 @@ REFUSED = "this version of the libraries refuses it with an error"
     triggers=("bf16", "bfloat16"),
     reads=(Engine, Autocast, Call, Model, Predicate, Step),
     fix="unsafe",
+    fixes=_fixes,
+    fix_title="Use fp16 instead",
 )
 def bf16_mixed_precision(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:

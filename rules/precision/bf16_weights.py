@@ -51,7 +51,7 @@ VERBS = {"load": "loaded", "create": "created", "cast": "cast"}
 def bf16_weights(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:
         return
-    said_elsewhere = _bf16_mixed_precision(trace) or _trains_on_cpu(trace)
+    said_elsewhere = _bf16_mixed_precision(trace) or _trains_on_cpu(trace) or _refused_by_scaler(trace)
     for model in trace.all(Model):
         dtype = model.requested_dtype if model.role == "load" or model.requested_dtype.known else model.dtype
         slow = dtype.equals("bfloat16")
@@ -73,6 +73,14 @@ def _bf16_mixed_precision(trace: Trace) -> bool:
     asked = [engine.mixed_precision for engine in trace.all(Engine)]
     asked += [region.dtype for region in trace.all(Autocast) if region.role != "engine" and region.enabled.it is True]
     return any(value.it in ("bf16", "bfloat16") and not _guarded(trace, value) for value in asked)
+
+
+def _refused_by_scaler(trace: Trace) -> bool:
+    """The crash before the slowness: gradients that the scaler refuses have a finding of their own."""
+    return any(
+        step.gradients.known and "bfloat16" in step.gradients.it and step.through_scaler.it is True
+        for step in trace.all(Step)
+    )
 
 
 def _guarded(trace: Trace, value: Value) -> bool:

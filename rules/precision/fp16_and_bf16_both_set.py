@@ -23,10 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, DropArgument, Edit, rule
 from t4lint.trace import Call, Trace
 
 PAIRS = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    if candidate.blame is not None:
+        yield DropArgument(candidate.blame, str(candidate.words["bf16"]), otherwise="False")
 
 
 @rule(
@@ -38,6 +43,8 @@ PAIRS = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
     triggers=("bf16",),
     reads=(Call,),
     fix="unsafe",
+    fixes=_fixes,
+    fix_title="Drop bf16",
 )
 def fp16_and_bf16_both_set(trace: Trace) -> Iterator[Candidate]:
     for call in trace.all(Call):

@@ -30,10 +30,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetArgument, rule
 from t4lint.trace import FALSE, Autocast, Engine, Fact, Key, Origin, Step, Trace, Value
 
 SMALL_MODEL = 20_000_000
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """For the arguments of a Trainer, which brings its gradient scaler along."""
+    engines = [event for event in trace.all(Engine) if event.role.endswith("TrainingArguments")]
+    if isinstance(candidate.event, Step) and candidate.event.engine and len(engines) == 1:
+        yield SetArgument(engines[0], "fp16", "True", callee=engines[0].role)
 
 
 @rule(
@@ -46,6 +53,8 @@ SMALL_MODEL = 20_000_000
     triggers=("backward", "Trainer", "trainer", ".fit("),
     reads=(Step, Autocast, Engine),
     fix="unsafe",
+    fixes=_fixes,
+    fix_title="Train in fp16",
 )
 def fp32_training(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0):

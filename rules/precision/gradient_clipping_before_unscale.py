@@ -26,8 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, InsertBefore, Written, rule
 from t4lint.trace import FALSE, NOT_SAID, Backward, Fact, GradientRead, Scaler, Trace, Value
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """Only with one optimizer; its name and the scaler's are taken from `scaler.step(optimizer)`."""
+    steps = [event for event in trace.all(Scaler) if event.operation == "step"]
+    if len({event.optimizer for event in steps}) == 1:
+        words = {"scaler": Written(steps[0], "step", "receiver"), "optimizer": Written(steps[0], "step", 0)}
+        yield InsertBefore(candidate.event, "{scaler}.unscale_({optimizer})", words)
 
 
 @rule(
@@ -39,6 +47,8 @@ from t4lint.trace import FALSE, NOT_SAID, Backward, Fact, GradientRead, Scaler, 
     triggers=("GradScaler",),
     reads=(GradientRead, Scaler, Backward),
     fix="safe",
+    fixes=_fixes,
+    fix_title="Unscale the gradients first",
 )
 def gradient_clipping_before_unscale(trace: Trace) -> Iterator[Candidate]:
     enabled: dict[str, Value] = {}

@@ -26,8 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, DropArgument, Edit, rule
 from t4lint.trace import Engine, Trace
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    if candidate.blame is not None:
+        yield DropArgument(candidate.blame, "tf32", otherwise="False")
 
 
 @rule(
@@ -39,6 +44,8 @@ from t4lint.trace import Engine, Trace
     triggers=("tf32",),
     reads=(Engine,),
     fix="safe",
+    fixes=_fixes,
+    fix_title="Remove tf32",
 )
 def training_arguments_tf32(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0):

@@ -29,8 +29,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Engine, Step, Trace, Value
+from t4lint.rule import AddArgument, Candidate, Edit, rule
+from t4lint.trace import FALSE, Engine, Model, Step, Trace, Value
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """Not over a base in 4 or 8 bits: newer trainers cast the adapters to bf16, which the gradient scaler refuses."""
+    quantized = any(
+        model.quantization.known and model.quantization.it not in ("none", None) for model in trace.all(Model)
+    )
+    if not quantized or trace.version_at_least("trl", "0.26").holds is False:
+        yield AddArgument(candidate.event, "fp16", "True", callee=str(candidate.words["config"]))
 
 
 @rule(
@@ -42,6 +51,8 @@ from t4lint.trace import FALSE, Engine, Step, Trace, Value
     triggers=("trl",),
     reads=(Engine, Step),
     fix="unsafe",
+    fixes=_fixes,
+    fix_title="Train in fp16",
 )
 def trl_bf16_default(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:

@@ -115,7 +115,8 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
     if receiver is not None and not static:
         arguments = Arguments((receiver, *arguments.positional), arguments.keywords, arguments.open)
     bind_parameters(m, function, arguments, scope)
-    path, control, regions = m.path, m.control, len(m.regions)
+    path, control, regions, choosing = m.path, m.control, len(m.regions), m.choosing
+    m.choosing = ()
     frame = Frame(function.source, scope, function, receiver)
     m.frames.append(frame)
     grad = m.grad
@@ -131,7 +132,7 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
         return _result(m, frame, completion)
     finally:
         m.frames.pop()
-        m.path, m.control, m.grad = path, control, grad
+        m.path, m.control, m.grad, m.choosing = path, control, grad, choosing
         del m.regions[regions:]
 
 

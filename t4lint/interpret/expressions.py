@@ -299,8 +299,10 @@ def _slice(m: Machine, value: Abstract, part: Any) -> Abstract:
         try:
             if isinstance(value, Const) and isinstance(value.value, (str, tuple, bytes)):
                 return Const(value.value[window], value.origins)
-            if isinstance(value, ListValue) and value.complete:
-                return ListValue(value.items[window], value.kind)
+            if isinstance(value, ListValue) and (value.complete or window.stop is None):
+                part_of = ListValue(value.items[window], value.kind, value.complete)
+                part_of.state["command line"] = value.state.get("command line", False)
+                return part_of
         except (ValueError, TypeError):
             pass
     if isinstance(value, ListValue):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,45 @@ def member(m: Machine, module: Abstract, name: str) -> Abstract:
             f"{name} is not defined in {module.source.path}", uid=f"{module.source.name}.{name}"
         )
     return m.attribute(module, name)
+
+
+# Libraries that a training environment for the target has; others that a program guards may be missing.
+PRESENT = frozenset({
+    "torch", "torchvision", "torchaudio", "transformers", "numpy", "accelerate", "trl", "peft", "datasets", "tqdm", "yaml",
+    "tokenizers", "safetensors", "huggingface_hub", "lightning", "pytorch_lightning", "timm",
+})  # fmt: skip
+MISSING_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
+
+
+def optional(m: Machine, node: cst.Try | cst.TryStar) -> str:
+    """The third-party library whose import a `try` guards; empty when it guards none that may be missing."""
+    if not node.handlers or not any(_catches_missing(handler) for handler in node.handlers):
+        return ""
+    for statement in node.body.body:
+        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            top = _imported_top(small)
+            known = top in PRESENT or top in sys.stdlib_module_names
+            if top and not known and not registry.is_absent(top) and local_file(m, top) is None:
+                return top
+    return ""
+
+
+def _catches_missing(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = handler.type.elements if isinstance(handler.type, cst.Tuple) else ()
+    kinds = [element.value for element in names] or [handler.type]
+    return any(isinstance(kind, cst.Name) and kind.value in MISSING_ERRORS for kind in kinds)
+
+
+def _imported_top(small: cst.CSTNode) -> str:
+    from t4lint.interpret.expressions import dotted
+
+    if isinstance(small, cst.Import):
+        return dotted(small.names[0].name).partition(".")[0]
+    if isinstance(small, cst.ImportFrom) and small.module is not None and not small.relative:
+        return dotted(small.module).partition(".")[0]
+    return ""
 
 
 def script_of(m: Machine) -> Path:

@@ -120,6 +120,7 @@ class Machine:
         self.frames: list[Frame] = []
         self.control: tuple[Step, ...] = ()
         self.because: tuple[Step, ...] = ()
+        self.choosing: tuple[Step, ...] = ()
         self.sites: list[tuple[SourceModule, cst.CSTNode]] = []
         self.entries: dict[int, int] = {}
         self.entered: set[int] = set()

@@ -20,6 +20,9 @@ class Project:
         self.root = root
         self.cwd = cwd
         self.texts = texts or {}
+        self.documents: dict[
+            Path, Document
+        ] = {}  # modules that stand in no file of their own: notebooks, %%writefile cells
         self.modules: dict[Path, SourceModule | Problem] = {}
         self.places: dict[tuple[str, Path], Path | None] = {}
 
@@ -31,6 +34,8 @@ class Project:
 
     def _load(self, file: Path, name: str) -> SourceModule | Problem:
         display = display_path(file, self.cwd)
+        if file in self.documents:
+            return parse(self.documents[file], name)
         if file in self.texts:
             return parse(Document(display, file, "python", self.texts[file]), name)
         if len(self.modules) >= MAX_MODULES:
@@ -49,7 +54,7 @@ class Project:
         relative = Path(*name.split("."))
         for base in self.search_path(script):
             for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
-                if candidate.is_file() and self.contains(candidate):
+                if candidate in self.documents or (candidate.is_file() and self.contains(candidate)):
                     return candidate
         return None
 

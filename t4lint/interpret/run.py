@@ -13,10 +13,10 @@ from t4lint.interpret.imports import run_module
 from t4lint.interpret.machine import Draft, Exhausted, GapDraft, Machine
 from t4lint.interpret.project import Project
 from t4lint.interpret.source import SourceModule
-from t4lint.interpret.values import Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
+from t4lint.interpret.values import PRESUMED, Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
 from t4lint.interpret.worlds import Segment
 from t4lint.sources.document import LaunchCommand, Word
-from t4lint.trace import Event, Launch, Loader, Value
+from t4lint.trace import Event, Launch, Loader, Model, Value
 
 
 @dataclass(slots=True)
@@ -105,12 +105,21 @@ def is_test(function: Function) -> bool:
 
 def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
     """Where the batches of a loader go is known once the whole program was seen."""
+    fed: dict[str, set[str]] = machine.globals.get("$fed", {})
+    placed: dict[str, set[str]] = machine.globals.get("$placed", {})
+    gpu = "cuda" if machine.target.gpu is not None else "cpu"
     for draft in drafts:
         if draft.kind is Loader and "device" not in draft.fields:
-            if machine.globals.get("$cuda"):
-                draft.fields["device"] = Const("cuda" if machine.target.gpu is not None else "cpu")
-            elif not uncalled:
+            devices = fed.get(draft.subject, set())
+            if "cuda" in devices:
+                draft.fields["device"] = Const(gpu)
+            elif devices == {"none"}:
+                draft.fields["device"] = Const("none", (Step("derived", "its batches are made on the GPU"),))
+            elif not machine.globals.get("$cuda") and not uncalled:
                 draft.fields["device"] = Const("cpu")
+        if draft.kind is Model and "device" not in draft.fields and draft.role in ("load", "create", "cast"):
+            if not placed.get(draft.subject, set()) - {"cpu"} and draft.subject and not uncalled:
+                draft.fields["device"] = Const("cpu", (Step("derived", "nothing moves this model to the GPU"),))
 
 
 def environment_of(launch: LaunchCommand | None) -> dict[str, Abstract]:
@@ -119,9 +128,20 @@ def environment_of(launch: LaunchCommand | None) -> dict[str, Abstract]:
         return {}
     result = {name: word_value(word, name) for name, word in launch.environment.items()}
     precision = launch.launcher_flags.get("mixed_precision")
-    if launch.launcher == "accelerate" and precision is not None:
-        value = word_value(precision, "--mixed_precision", "flag")
-        result["ACCELERATE_MIXED_PRECISION"] = value
+    if launch.launcher != "accelerate" or "ACCELERATE_MIXED_PRECISION" in result:
+        return result
+    config = launch.launcher_flags.get("config_file")
+    if precision is not None:
+        result["ACCELERATE_MIXED_PRECISION"] = word_value(precision, "--mixed_precision", "flag")
+    elif config is not None:
+        step = Step("flag", f"--config_file {config.text}", location=config.location)
+        result["ACCELERATE_MIXED_PRECISION"] = Unknown(
+            "accelerate's configuration file", (step,), uid="accelerate config file"
+        )
+    else:
+        # the machine's own default configuration may name a precision: seen nowhere in the project
+        step = Step("default", "accelerate launch without --mixed_precision")
+        result["ACCELERATE_MIXED_PRECISION"] = Const("no", (step, PRESUMED))
     return result
 
 
@@ -158,6 +178,7 @@ class LaunchSite:
 
 class _NoText:
     text = ""
+    positions = None
 
 
 __all__ = ["GapDraft", "Interpretation", "interpret"]

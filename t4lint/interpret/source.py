@@ -29,6 +29,7 @@ class SourceModule:
         self.tree = tree
         self._spans: dict[int, tuple[int, int]] | None = None
         self._lines: list[int] = []
+        self._locations: dict[int, Location] = {}
         self._serials: dict[int, str] = {}
 
     @property
@@ -48,12 +49,18 @@ class SourceModule:
 
     def location(self, node: cst.CSTNode) -> Location:
         """Where a node stands. The first call prints the whole module once to learn the positions of all nodes."""
+        if id(node) in self._locations:
+            return self._locations[id(node)]
         if self._spans is None:
             self._spans, self._lines = _spans(self.tree)
         start, end = self._spans.get(id(node), (0, 0))
+        if self.document.positions is not None:
+            found = self._locations[id(node)] = self.document.positions.location(start, end)
+            return found
         line, column = self._position(start)
         end_line, end_column = self._position(end)
-        return Location(self.path, line, column, end_line, end_column)
+        found = self._locations[id(node)] = Location(self.path, line, column, end_line, end_column)
+        return found
 
     def _position(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._lines, offset) - 1
@@ -132,6 +139,9 @@ def parse(document: Document, name: str) -> SourceModule | Problem:
         return SourceModule(document, name, cst.parse_module(document.text))
     except cst.ParserSyntaxError as error:
         line, column, reason = _place(document.text, error)
+        if document.positions is not None:
+            place = document.positions.locate(line, column)
+            line, column = place.line, place.column
         return Problem(document.path, f"cannot be parsed: {reason}", line, column)
     except (RecursionError, ValueError, MemoryError, SystemError) as error:
         return Problem(document.path, f"cannot be parsed: {type(error).__name__}")

@@ -25,6 +25,7 @@ from t4lint.interpret.values import (
     Step,
     Symbol,
     Unknown,
+    replace_origins,
 )
 from t4lint.libraries.api import Arguments
 from t4lint.trace import Backward
@@ -91,8 +92,20 @@ def _assign(m: Machine, node: cst.Assign) -> Completion:
     if value is expressions.NEVER:
         return DEAD
     for target in node.targets:
-        assign(m, target.target, labelled(m, target.target, node.value, value))
+        assign(m, target.target, picked(m, node.value, labelled(m, target.target, node.value, value)))
     return None
+
+
+def picked(m: Machine, node: cst.BaseExpression, value: Abstract) -> Abstract:
+    """A literal in a branch that a setting decided: a person edits the setting."""
+    if (
+        not m.choosing
+        or not isinstance(value, (Const, Symbol))
+        or not value.origins
+        or value.origins[0].node is not node
+    ):
+        return value
+    return replace_origins(value, (*m.choosing, *value.origins))
 
 
 def _annotated(m: Machine, node: cst.AnnAssign) -> Completion:
@@ -224,6 +237,8 @@ def _part(m: Machine, value: Abstract, position: int, count: int) -> Abstract:
 
 def _return(m: Machine, node: cst.Return) -> Completion:
     value = expressions.evaluate(m, node.value) if node.value is not None else NONE
+    if node.value is not None:
+        value = picked(m, node.value, value)
     return DEAD if value is expressions.NEVER else Return(m.controlled(value))
 
 
@@ -269,13 +284,52 @@ def _nonlocal(m: Machine, node: cst.Nonlocal) -> Completion:
 
 def _if(m: Machine, node: cst.If) -> Completion:
     test = expressions.evaluate(m, node.test)
+    choosing = chooses(m, node, test)
     return branch(
         m,
         test,
-        lambda: execute(m, node.body),
-        lambda: execute(m, node.orelse) if node.orelse is not None else None,
+        lambda: _choosing(m, node.body, choosing),
+        lambda: _choosing(m, node.orelse, choosing) if node.orelse is not None else None,
         leaves_early=(_leaves(node.body), _leaves(node.orelse)),
     )
+
+
+MAX_CHOICE = 3  # statements in a branch that only picks a value
+
+
+def chooses(m: Machine, node: cst.If, test: Abstract) -> tuple[Step, ...]:
+    """The settings that decide a value which a small branch picks: `if args.dtype == "bfloat16": d = torch.bfloat16`."""
+    if not isinstance(node.test, cst.Comparison) and node.orelse is None:
+        return ()
+    if not isinstance(test, Const) or len(node.body.body) > MAX_CHOICE:
+        return ()
+    return tuple(step for step in test.origins if _is_setting(step) and not _within(step.node, node.test))
+
+
+def _is_setting(step: Step) -> bool:
+    """Something that a person sets: a flag, a key, a default, or a name that is given a word (`dtype = "bfloat16"`)."""
+    if step.node is None and step.location is None:
+        return False
+    words = step.how == "literal" and step.note.endswith(("'", '"'))
+    return words or step.how in ("flag", "key", "environment", "default")
+
+
+def _within(node: cst.CSTNode | None, test: cst.BaseExpression) -> bool:
+    """Is a step the constant that a test compares with, and so no place to edit?"""
+    if not isinstance(test, cst.Comparison):
+        return False
+    parts = [test.left, *(target.comparator for target in test.comparisons)]
+    parts += [e.value for part in parts if isinstance(part, (cst.List, cst.Tuple, cst.Set)) for e in part.elements]
+    return any(node is part for part in parts)
+
+
+def _choosing(m: Machine, block: cst.CSTNode, steps: tuple[Step, ...]) -> Completion:
+    before = m.choosing
+    m.choosing = steps or before
+    try:
+        return execute(m, block)
+    finally:
+        m.choosing = before
 
 
 def _else(m: Machine, node: cst.Else) -> Completion:
@@ -580,14 +634,26 @@ def enter_region(m: Machine, value: Abstract, node: cst.CSTNode) -> Abstract:
 
 
 def _try(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
+    library = imports.optional(m, node)
+    if library:
+        # the library may be there or not: both are ordinary runs
+        test = f"{library} is installed"
+        yes, no = m.fork(test, lambda: _try_body(m, node), lambda: _handlers(m, node))
+        completion = completed(m, test, yes, no)
+    else:
+        completion = _try_body(m, node)
+    if node.finalbody is not None:
+        last = execute(m, node.finalbody.body)
+        completion = last if last is not None else completion
+    return completion
+
+
+def _try_body(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
     completion = execute(m, node.body)
     if completion is DEAD and node.handlers:
         completion = _handlers(m, node)
     elif completion is None and node.orelse is not None:
         completion = execute(m, node.orelse)
-    if node.finalbody is not None:
-        last = execute(m, node.finalbody.body)
-        completion = last if last is not None else completion
     return completion
 
 

@@ -300,6 +300,7 @@ class TensorFacts:
     scaled_by: str = ""
     engine: str = ""
     graph: bool = False
+    loader: str = ""  # uid of the loader whose batch it is
     math_origins: Provenance = field(default=(), compare=False)
 
     def joined(self, other: TensorFacts) -> TensorFacts:
@@ -321,8 +322,15 @@ class TensorFacts:
             scaled_by=self.scaled_by or other.scaled_by,
             engine=self.engine or other.engine,
             graph=self.graph or other.graph,
-            math_origins=self.math_origins or other.math_origins,
+            loader=self.loader or other.loader,
+            math_origins=_plainer(self.math_origins, other.math_origins),
         )
+
+
+def _plainer(one: Provenance, other: Provenance) -> Provenance:
+    """Of two reasons for a dtype, the one that names a setting; else the first."""
+    derived = bool(one) and one[0].how == "derived"
+    return other if other and (not one or (derived and other[0].how != "derived")) else one
 
 
 class Tensor(Abstract):

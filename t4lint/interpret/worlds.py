@@ -59,7 +59,7 @@ class Worlds:
         self.segment = segment
         self.versions = versions
         self.launched = launched
-        self._events: dict[int, Event] = {}
+        self._events: dict[tuple[int, tuple[tuple[str, bool | None], ...]], Event] = {}
         self._tests: dict[int, frozenset[str]] = {}
         self._spans: dict[tuple[str, int], tuple[int, int]] = {}
 
@@ -95,12 +95,10 @@ class Worlds:
     def event(self, draft: Draft, world: Mapping[str, bool]) -> Event | None:
         if any(world.get(test, side) is not side for test, side in draft.guards.items()):
             return None
-        tests = self.tests_of(draft)
-        if not tests:
-            if id(draft) not in self._events:
-                self._events[id(draft)] = self.build(draft, world)
-            return self._events[id(draft)]
-        return self.build(draft, world)
+        key = (id(draft), tuple([(test, world.get(test)) for test in self.tests_of(draft)]))
+        if key not in self._events:
+            self._events[key] = self.build(draft, world)
+        return self._events[key]
 
     def build(self, draft: Draft, world: Mapping[str, bool]) -> Event:
         open_guards = frozenset((test, side) for test, side in draft.guards.items() if test not in world)
@@ -115,10 +113,16 @@ class Worlds:
     def where(self, draft: Draft) -> Location:
         """The person's own statement around the node."""
         location = draft.source.location(draft.node)
-        key = (location.path, location.line)
+        document = draft.source.document
+        positions = document.positions
+        line = location.line if positions is None else positions.line_of(location)
+        key = (location.path if positions is None else str(document.file), line)
         if key not in self._spans:
-            self._spans[key] = statement_span(draft.source.document.text, location.line)
+            self._spans[key] = statement_span(document.text, line)
         first, last = self._spans[key]
+        if positions is not None:
+            lines = document.text.splitlines()
+            return positions.locate(first, 1, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
         return Location(location.path, first, 1, last, location.end_column if last == location.end_line else 1)
 
     # --- values ---

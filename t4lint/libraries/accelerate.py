@@ -34,7 +34,11 @@ def accelerator(call: Call) -> Abstract:
     given = call.argument("mixed_precision", None, Const(None))
     precision = m.mapped(given, lambda leaf: resolved_precision(call, leaf))
     accumulation = call.argument("gradient_accumulation_steps", None, Const(1))
-    result = Object("accelerator", call.name, {"$precision": precision, "$accumulation": accumulation})
+    result = Object(
+        "accelerator",
+        call.name,
+        {"$precision": precision, "$accumulation": accumulation, "$cpu": call.argument("cpu", None, Const(False))},
+    )
     m.emit(Engine, "Accelerator", result.uid, mixed_precision=precision, accumulation=accumulation)
     return result
 
@@ -49,10 +53,6 @@ def resolved_precision(call: Call, given: Abstract) -> Abstract:
         launched = m.environment.get("ACCELERATE_MIXED_PRECISION")
         if launched is not None:
             return launched  # type: ignore[no-any-return]
-        if m.launch is not None and m.launch.launcher == "accelerate":
-            return Unknown(
-                "the accelerate configuration of the machine that launches it", uid="accelerate configuration"
-            )
         # `accelerate config` may have written a precision for this machine: seen nowhere in the program
         written = tuple(step for step in given.origins if step.node is not None or step.location is not None)
         default = Step("default", "Accelerator runs in full precision unless mixed_precision is given")
@@ -78,7 +78,8 @@ def claim(m: Any, engine: Object, value: Abstract) -> None:
             m.write(value.attributes, "$engine", engine)
         if m.is_module(value):
             wrap_for_launch(m, value)
-            set_device(m, value, Const("cuda" if m.target.gpu is not None else "cpu"))
+            on_cpu = m.target.gpu is None or m.truth(engine.attributes.get("$cpu") or Const(False)) is True
+            set_device(m, value, Const("cpu" if on_cpu else "cuda"))
 
 
 @methods("accelerator", "backward")

@@ -103,7 +103,9 @@ def parse_args(call: Call) -> Abstract:
     given = m.resolve(call.arguments.get("args", 0) or NONE)
     flags = command_line.read(m)
     if isinstance(given, ListValue):
-        flags = from_list(given)
+        flags = from_list(m, given)
+    elif not (isinstance(given, Const) and given.value is None):
+        flags = command_line.Flags(open=True, why="the words that are parsed are not known")
     namespace = Object("namespace", "argparse.Namespace")
     for name, spec in call.receiver.attributes["$specs"].items.items():
         namespace.attributes[name] = argument_value(call, name, m.resolve(spec), flags)
@@ -111,19 +113,45 @@ def parse_args(call: Call) -> Abstract:
         if command_line.find(flags, [name]) is None:
             namespace.attributes[name] = value
     if call.name.endswith("parse_known_args"):
-        return ListValue((namespace, ListValue((), complete=False)), "tuple")
+        return ListValue(
+            (namespace, rest_of(call, m.arguments if not isinstance(given, ListValue) else words_of(given))), "tuple"
+        )
     return namespace
 
 
-def from_list(given: ListValue) -> command_line.Flags:
-    """`parse_args([...])` in code, as notebooks do."""
+def from_list(m: Any, given: ListValue) -> command_line.Flags:
+    """`parse_args([...])` with words written in code, or with a part of `sys.argv`."""
+    from_command_line = bool(given.state.get("command line"))
+    flags = command_line.parse(words_of(given), launched=m.launch is not None or not from_command_line)
+    if not given.complete:
+        flags.open, flags.why = True, "a part of the command line is not known"
+    return flags
+
+
+def words_of(given: ListValue) -> list[Any]:
     words = []
     for item in given.items:
-        if isinstance(item, Const):
-            words.append(_Word(str(item.value), None))
-        else:
-            words.append(_Word(None, None))
-    return command_line.parse(words, launched=True)
+        place = next((step.location for step in item.origins if step.location is not None), None)
+        words.append(_Word(str(item.value) if isinstance(item, Const) else None, place))
+    return words
+
+
+def rest_of(call: Call, words: Any) -> ListValue:
+    """What `parse_known_args` leaves over: the flags that this parser does not have, with their values."""
+    from t4lint.libraries.python import command_words
+
+    known = set()
+    for spec in call.receiver.attributes["$specs"].items.values():
+        if isinstance(spec, Object):
+            known |= {item.value for item in spec.attributes["names"].items}
+    rest, taking = [], False
+    for word in words:
+        text = word.text or ""
+        if text.startswith("-"):
+            taking = text.partition("=")[0] not in known
+        if taking or word.text is None:
+            rest.append(word)
+    return command_words(call.machine, rest)
 
 
 class _Word:

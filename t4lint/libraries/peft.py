@@ -1,23 +1,107 @@
-"""peft: adapters on a frozen base (read in 0.21)."""
+"""peft: adapters on a frozen base (read in 0.7 to 0.21).
+
+Pivot: since 0.11 adapters on a 16-bit base are made in float32 (`autocast_adapter_dtype`, peft#1706).
+"""
 
 from __future__ import annotations
 
-from t4lint.interpret.values import Abstract, Const, Object, Unknown
-from t4lint.libraries.api import Call, calls
+from typing import Any
+
+from t4lint.interpret.values import NONE, Abstract, Const, ListValue, Object, Unknown
+from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.libraries.torch import inner
+from t4lint.trace import Call as CallEvent
+
+aliases({
+    "peft.mapping.get_peft_model": "peft.get_peft_model",
+    "peft.tuners.lora.LoraConfig": "peft.LoraConfig",
+    "peft.tuners.lora.config.LoraConfig": "peft.LoraConfig",
+})  # fmt: skip
 
 
-@calls("peft.get_peft_model", "peft.PeftModel.from_pretrained", "peft.mapping.get_peft_model")
+@calls("peft.get_peft_model", "peft.PeftModel.from_pretrained")
 def adapted(call: Call) -> Abstract:
     """The same model, from here on with few trainable parameters."""
+    m = call.machine
     model = call.argument("model", 0)
     if isinstance(model, Object) and model.kind == "module":
-        call.machine.write(model.attributes, "$adapters", Const(True))
+        config = m.resolve(call.arguments.get("peft_config", 1) or NONE)
+        m.write(model.attributes, "$adapters", Const(True))
+        m.write(model.attributes, "$touched", Const(False))
+        m.write(model.attributes, "$frozen", Const(False))
+        upcast = call.arguments.get("autocast_adapter_dtype")
+        m.write(model.attributes, "$trained", trained_dtypes(m, model, config, upcast))
+        if call.name.endswith("get_peft_model"):
+            m.emit(
+                CallEvent, "get_peft_model", model.uid, function=call.name, arguments=adapter_fields(model, config),
+            )  # fmt: skip
     return model
 
 
-@calls("peft.prepare_model_for_kbit_training")
+def adapter_fields(model: Object, config: Abstract) -> dict[str, Abstract]:
+    """What a rule about adapters needs: the model's name, and the fields of the configuration as they were given."""
+    fields: dict[str, Abstract] = {}
+    checkpoint = model.attributes.get("$checkpoint")
+    if isinstance(checkpoint, Abstract):
+        fields["model"] = checkpoint
+    if isinstance(config, Object) and config.kind == "adapter config":
+        fields.update({name: value for name, value in config.attributes.items() if not name.startswith("$")})
+        fields["config"] = Const(config.name.rpartition(".")[2])
+    return fields
+
+
+def trained_dtypes(m: Any, model: Any, config: Abstract, upcast: Abstract | None) -> Abstract:
+    """The dtypes of the parameters that are trained on top of a base, as a tuple."""
+    model = inner(model)
+    if not isinstance(config, Object) or config.kind != "adapter config" or config.attributes.get("$open") is not None:
+        return Unknown("the configuration of the adapters")
+    base = m.resolve(model.attributes.get("$dtype") or Unknown("the dtype of the base"))
+    quantization = m.resolve(model.attributes.get("$quantization") or Const("none"))
+    quantized = not (isinstance(quantization, Const) and quantization.value == "none")
+    copies = m.resolve(config.attributes.get("modules_to_save") or NONE)
+    saved = not (isinstance(copies, Const) and not copies.value) and not (
+        isinstance(copies, ListValue) and not copies.items
+    )
+    on = m.truth(upcast) if upcast is not None else True
+    dtypes: list[Const] = []
+    if quantized or (on is True and m.at_least("peft", "0.11")):
+        dtypes.append(Const("float32"))
+    elif on is None or not isinstance(base, Const):
+        return Unknown("the dtype of the adapters")
+    else:
+        dtypes.append(Const(base.value, base.origins))
+    if saved:
+        if isinstance(copies, Unknown):
+            return Unknown("which modules are trained in full")
+        if quantized or not isinstance(base, Const):
+            return Unknown("the dtype of the modules that are trained in full")
+        if base.value not in [dtype.value for dtype in dtypes]:
+            dtypes.append(Const(base.value, base.origins))
+    if saved and isinstance(copies, ListValue) and copies.items:
+        origins = copies.origins or copies.items[0].origins
+    else:
+        origins = copies.origins if saved else upcast.origins if upcast is not None else base.origins
+    return ListValue(tuple(dtypes), "tuple", origins=origins)
+
+
+@calls("peft.prepare_model_for_kbit_training", "peft.utils.prepare_model_for_kbit_training")
 def prepared(call: Call) -> Abstract:
-    return call.argument("model", 0)
+    """The base is frozen, and what is not quantized in it becomes float32."""
+    m = call.machine
+    model = call.argument("model", 0)
+    if isinstance(model, Object) and model.kind == "module":
+        cast = Const("float32", (m.here("derived", "prepare_model_for_kbit_training casts to float32"),))
+        m.write(model.attributes, "$dtype", cast)
+        m.write(model.attributes, "$frozen", Const(True))
+    return model
+
+
+@methods("module", "add_adapter")
+def add_adapter(call: Call) -> Abstract:
+    """transformers' and diffusers' own way to an adapter: its dtype is left to the library."""
+    if isinstance(call.receiver, Object):
+        call.machine.write(call.receiver.attributes, "$adapters", Const(True))
+    return NONE
 
 
 @calls(
@@ -27,9 +111,16 @@ def prepared(call: Call) -> Abstract:
     "peft.PromptTuningConfig",
     "peft.IA3Config",
     "peft.AdaLoraConfig",
+    "peft.LoHaConfig",
+    "peft.LoKrConfig",
+    "peft.VeraConfig",
+    "peft.OFTConfig",
 )
 def config(call: Call) -> Abstract:
-    return Object("adapter config", call.name, dict(call.arguments.keywords))
+    given = dict(call.arguments.keywords)
+    if call.arguments.open:
+        given["$open"] = Const(True)
+    return Object("adapter config", call.name, given)
 
 
 @calls("peft.*")

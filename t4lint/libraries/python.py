@@ -243,7 +243,10 @@ def extreme(call: Call) -> Abstract:
 
         def pick(a: Abstract, b: Abstract) -> Abstract:
             if isinstance(a, Const) and isinstance(b, Const):
-                return Const(function(a.value, b.value), origins_of(a, b))
+                try:
+                    return Const(function(a.value, b.value), origins_of(a, b))
+                except Exception:
+                    return unknown_from(call.name, a, b)
             return unknown_from(call.name, a, b)
 
         result: Abstract = m.mapped(values[0], lambda a: m.mapped(values[1], lambda b: pick(a, b)))
@@ -532,13 +535,30 @@ def partial(call: Call) -> Abstract:
 
 @calls("contextlib.nullcontext", "contextlib.suppress", "contextlib.ExitStack", "contextlib.redirect_stdout")
 def null_context(call: Call) -> Abstract:
-    return Object("null context", call.name, {"value": call.arguments.get("enter_result", 0) or NONE})
+    result = Object("null context", call.name)
+    given = call.arguments.get("enter_result", 0) if call.name.endswith("nullcontext") else None
+    result.attributes["value"] = given or (result if call.name.endswith("ExitStack") else NONE)
+    return result
 
 
 @methods("null context", "enter")
 def null_context_value(call: Call) -> Abstract:
     value: Abstract = call.receiver.attributes["value"]
     return value
+
+
+@methods("null context", "enter_context")
+def enter_context(call: Call) -> Abstract:
+    """`ExitStack.enter_context`: the region lasts until the stack is left."""
+    from t4lint.interpret.statements import enter_region
+
+    value = call.arguments.get("cm", 0)
+    return enter_region(call.machine, value, call.machine.sites[-1][1]) if value is not None else NONE
+
+
+@methods("null context", "push", "callback", "close", "pop_all", "__enter__", "__exit__")
+def stack_method(call: Call) -> Abstract:
+    return call.receiver  # type: ignore[no-any-return]
 
 
 @methods("null context", "__call__")
@@ -669,7 +689,20 @@ def file_system(call: Call) -> Abstract:
 
 @attribute("sys.argv")
 def argv(m: Any) -> Abstract:
-    return ListValue((Const("script"),), complete=False)
+    """The script and its arguments as launched; without a launch in sight, the script alone, and that is a presumption."""
+    if "sys.argv" not in m.globals:
+        m.globals["sys.argv"] = command_words(m, m.arguments, Const("script"))
+    value: Abstract = m.globals["sys.argv"]
+    return value
+
+
+def command_words(m: Any, words: Any, *first: Abstract) -> ListValue:
+    """Words of the command line as a list that remembers it."""
+    known = [word for word in words if word.text is not None]
+    items = tuple(Const(word.text, (Step("flag", word.text, location=word.location),)) for word in known)
+    result = ListValue((*first, *items), "list", complete=len(known) == len(words))
+    result.state["command line"] = True
+    return result
 
 
 @attribute("sys.version_info")

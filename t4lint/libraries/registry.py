@@ -29,7 +29,15 @@ from t4lint.trace import release
 
 # library → module of this package that models it
 MODELS = {
-    "torch": ("torch", "torch_autocast", "torch_data", "torch_distributed", "torch_cuda", "torch_operations", "torch_attention"),
+    "torch": (
+        "torch",
+        "torch_autocast",
+        "torch_data",
+        "torch_distributed",
+        "torch_cuda",
+        "torch_operations",
+        "torch_attention",
+    ),
     "torchvision": ("torch", "vision"),
     "timm": ("torch", "vision"),
     "transformers": ("torch", "transformers", "peft"),
@@ -160,7 +168,8 @@ def library_default(call: Call) -> Abstract:
     varies = any(isinstance(v, (Unknown, Const)) and v.varies for v in call.arguments.values())
     uid = "" if call.machine.loops else unknown_from(f"call {call.name}", *call.arguments.values()).uid
     reason = f"what {call.name} returns is not known"
-    return Unknown(reason, varies=varies, uid=uid, autocast=call.machine.autocast_dtype())
+    foreign = top not in HARMLESS and top not in sys.stdlib_module_names and top != "builtins"
+    return Unknown(reason, varies=varies, uid=uid, autocast=call.machine.autocast_dtype() if foreign else "")
 
 
 # Libraries that take models, loaders or optimizers without training with them.
@@ -324,6 +333,10 @@ def call_instance_method(m: Any, instance: Instance, name: str, arguments: Argum
 
 
 def class_attribute(m: Any, cls: Class, name: str) -> Abstract | None:
+    """What a project class inherits from a library class, e.g. `from_pretrained`."""
+    for base in cls.library_bases():
+        if base.partition(".")[0] in MODELS and base != "torch.nn.Module":
+            return symbol_attribute(m, canonical(base), name)
     return None
 
 

@@ -24,8 +24,10 @@ from t4lint.interpret.values import (
     leaves,
 )
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.libraries.families import find_family
 from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_name, unknown_facts
 from t4lint.libraries.torch_cuda import device_type
+from t4lint.libraries.torch_operations import after, exact, exact_dtype
 from t4lint.trace import (
     Attention,
     Autocast,
@@ -65,6 +67,10 @@ EFFECTS: tuple[type[Event], ...] = (
 
 def hand_over(m: Any, reason: str, arguments: Arguments) -> None:
     """A model, optimizer, scaler or loader goes into code that cannot be followed: anything may happen to it there."""
+    for value in arguments.values():
+        for leaf in leaves(value):
+            if m.is_module(leaf):
+                m.globals.setdefault("$placed", {}).setdefault(getattr(inner(leaf), "uid", ""), set()).add("?")
     for value in arguments.values():
         for leaf in leaves(value):
             kind = leaf.kind if isinstance(leaf, Object) else ""
@@ -255,7 +261,7 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         facts = replace(facts, math=frozenset(), autocast=frozenset())
     weightless = isinstance(target, Instance) and parameter_count(target) == 0
     if not outermost and isinstance(target, Object) and not has_matmul(target):
-        return Tensor(facts)
+        return Tensor(facts if target.name.rpartition(".")[2].startswith("Dropout") else replace(facts))
     if outermost and isinstance(target, Object) and target.name.startswith("torch.nn.") and not has_matmul(target):
         return Tensor(facts)
     if outermost:
@@ -268,7 +274,11 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     finally:
         m.in_forward -= 1
     if not outermost:
-        return result if result is not None else Tensor(with_math(m, facts, target, math, origins))
+        if isinstance(result, Abstract):
+            return result
+        made = with_math(m, facts, target, math, origins)
+        single = target.name in ("torch.nn.Linear", "torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d")
+        return Tensor(exact(m, made, math) if single else made)
     for tensor in tensors_in(result):
         facts = facts.joined(tensor.facts)
     if weightless:  # a loss of the project's own: it computes on what the model gave
@@ -322,7 +332,9 @@ def matmul_facts(m: Any, module: Any) -> str:
     if engine is not None and engine != "none":
         return engine
     outer = m.globals.get("$model") if m.in_forward else module
-    weights = m.resolve(state(outer if outer is not None else module, "$dtype"))
+    chosen = outer if outer is not None else module
+    computing = chosen.attributes.get("$compute") if isinstance(chosen, (Instance, Object)) else None
+    weights = m.resolve(computing if isinstance(computing, Abstract) else state(chosen, "$dtype"))
     if isinstance(weights, (Const, Symbol)):
         return dtype_name(weights)
     return "?"
@@ -334,9 +346,7 @@ def engine_of(module: Any) -> str | None:
     if isinstance(engine, Object):
         precision = engine.attributes.get("$precision")
         if isinstance(precision, Const):
-            return {"fp16": "float16", "bf16": "bfloat16", "no": "none", "fp8": "float16"}.get(
-                str(precision.value), "?"
-            )
+            return {"fp16": "float16", "bf16": "bfloat16", "no": "none"}.get(str(precision.value), "?")
         return "?"
     return None
 
@@ -377,6 +387,10 @@ def with_math(
 
 @methods("module", "__call__", "forward")
 def call_module(call: Call) -> Abstract:
+    if isinstance(call.receiver, Object) and call.receiver.name == "torch.nn.BCELoss":
+        from t4lint.libraries.torch_operations import say_binary_cross_entropy
+
+        say_binary_cross_entropy(call.machine, call.arguments)
     return forward(call.machine, call.receiver, call.arguments)
 
 
@@ -403,8 +417,28 @@ def move_module(call: Call) -> Abstract:
                 set_device(m, module, m.resolve(value))
     if dtype is not None:
         m.write(inner(module).attributes, "$dtype", dtype)
-        m.emit(Model, "cast", module.uid, dtype=dtype, device=state(module, "$device"), name=Const(class_name(module)))
+        family, keeps = cast_family(module)
+        m.emit(
+            Model,
+            "cast",
+            module.uid,
+            dtype=dtype,
+            device=state(module, "$device"),
+            name=Const(class_name(module)),
+            family=family,
+            keeps=keeps,
+        )
     return module  # type: ignore[no-any-return]
+
+
+def cast_family(module: Any) -> tuple[Abstract, Abstract]:
+    """The family of a pretrained model that is cast, and what its class keeps in float32 when it is loaded in 16 bits."""
+    name = module.attributes.get("$checkpoint") if isinstance(module, Object) else None
+    loaded = isinstance(module, Object) and "$transformers" in module.attributes
+    found = find_family(name.value) if loaded and isinstance(name, Const) and isinstance(name.value, str) else None
+    if found is None:
+        return Unknown("the family of the model"), Unknown("the family of the model")
+    return Const(found.name), Const(found.keeps)
 
 
 def class_name(module: Any) -> str:
@@ -416,6 +450,7 @@ def class_name(module: Any) -> str:
 
 def set_device(m: Any, module: Any, value: Abstract) -> None:
     kind = device_type(m, value)
+    m.globals.setdefault("$placed", {}).setdefault(getattr(inner(module), "uid", ""), set()).add(kind or "?")
     device: Abstract = Const(kind, value.origins) if kind else Unknown("a device that is not known")
     if kind == "cuda" or not kind:
         m.globals["$cuda"] = True
@@ -453,16 +488,56 @@ def mode(call: Call) -> Abstract:
 
 @methods("module", "parameters", "named_parameters", "buffers")
 def parameters(call: Call) -> Abstract:
-    return Object("parameters", "torch.nn.Module.parameters", {"module": call.receiver})
+    named: dict[str, Abstract] = {"$named": Const(True)} if "named" in call.name.rpartition(".")[2] else {}
+    return Object("parameters", "torch.nn.Module.parameters", {"module": call.receiver, **named})
 
 
 @methods("parameters", "iter")
 def each_parameter(call: Call) -> Abstract:
-    return Tensor(TensorFacts(models=frozenset({call.receiver.attributes["module"].uid})))
+    parameter = Object("parameter", "torch.nn.Parameter", {"$module": call.receiver.attributes["module"]})
+    if call.receiver.attributes.get("$named") is not None:
+        return ListValue((Unknown("the name of a parameter", varies=True), parameter), "tuple")
+    return parameter
+
+
+@methods("parameter", "setattr")
+def parameter_changed(call: Call) -> Abstract:
+    """`p.data = p.data.float()`, `p.requires_grad = False`: from here on one dtype does not speak for the model."""
+    if call.arguments.positional[0].value in ("data", "requires_grad"):  # type: ignore[attr-defined]
+        touch(call)
+    return NONE
+
+
+@methods("parameter", "requires_grad_")
+def parameter_frozen(call: Call) -> Abstract:
+    touch(call)
+    return call.receiver  # type: ignore[no-any-return]
+
+
+def touch(call: Call) -> None:
+    module = inner(call.receiver.attributes["$module"])
+    if isinstance(module, (Object, Instance)):
+        call.machine.write(module.attributes, "$touched", Const(True))
+
+
+@methods("parameter", "getattr")
+def parameter_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    if name in ("data", "grad"):
+        return Tensor()
+    return Unknown(f"{name} of a parameter", varies=True)
+
+
+@methods("parameter", "*")
+def parameter_method(call: Call) -> Abstract:
+    return Unknown("a value of a parameter", varies=True)
 
 
 @methods("module", "modules", "named_modules", "children", "named_children", "get_submodule")
 def children(call: Call) -> Abstract:
+    part = inner(call.receiver)
+    if isinstance(part, (Object, Instance)):  # whoever goes through the parts may change each of them
+        call.machine.write(part.attributes, "$opened", Const(True))
     return ListValue((Unknown("a submodule", varies=True),), complete=False)
 
 
@@ -535,6 +610,14 @@ def module_append(call: Call) -> Abstract:
     return call.receiver  # type: ignore[no-any-return]
 
 
+# attributes of a pretrained model that are no parts of it
+PLAIN = frozenset({
+    "training", "name_or_path", "generation_config", "hf_device_map", "is_parallelizable", "model_parallel", "warnings_issued",
+    "is_loaded_in_8bit", "is_loaded_in_4bit", "is_quantized", "peft_config", "active_adapter", "supports_gradient_checkpointing",
+    "main_input_name", "num_parameters", "__class__", "_no_split_modules",
+})  # fmt: skip
+
+
 @methods("module", "getattr")
 def module_attribute(call: Call) -> Abstract:
     name = call.arguments.positional[0].value  # type: ignore[attr-defined]
@@ -547,6 +630,8 @@ def module_attribute(call: Call) -> Abstract:
         return call.receiver  # type: ignore[no-any-return]
     if name == "config":
         return Object("config", "transformers.PretrainedConfig", {"$model": call.receiver})
+    if isinstance(call.receiver, Object) and "$transformers" in call.receiver.attributes and name not in PLAIN:
+        call.machine.write(call.receiver.attributes, "$opened", Const(True))
     if isinstance(call.receiver, Object) and call.receiver.name.startswith("torch.nn."):
         return Unknown(f"{name} of a module", uid=f"{call.receiver.uid}.{name}")
     return Unknown(f"{name} of a module", uid=f"{call.receiver.uid}.{name}")
@@ -636,6 +721,9 @@ def tensor_method(call: Call) -> Abstract:
         return Tensor(replace(facts, graph=False))
     if name in ("to", "cuda", "cpu"):
         destination = tensor_destination(call, name)
+        if destination is not None and facts.loader:
+            fed = m.globals.setdefault("$fed", {}).setdefault(facts.loader, set())
+            fed.add(destination.value if isinstance(destination, Const) else "?")
         if destination is not None:
             m.emit(
                 Copy,
@@ -648,9 +736,12 @@ def tensor_method(call: Call) -> Abstract:
                 m.globals["$cuda"] = True
             facts = replace(facts, device=str(kind))
         dtype = next((d for d in (dtype_like(m, v) for v in call.arguments.values()) if d is not None), None)
-        return Tensor(replace(facts, dtype=str(dtype.value) if isinstance(dtype, Const) else facts.dtype))
+        known = str(dtype.value) if isinstance(dtype, Const) else exact_dtype(m, tensor)
+        facts = replace(facts, dtype=str(dtype.value) if isinstance(dtype, Const) else facts.dtype)
+        return Tensor(exact(m, facts, known) if known and not isinstance(dtype, Unknown) else facts)
     dtype_of = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}.get(name, "")
-    return Tensor(replace(facts, dtype=dtype_of))
+    facts = replace(facts, dtype=dtype_of)
+    return Tensor(exact(m, facts, dtype_of) if dtype_of else facts)
 
 
 def tensor_destination(call: Call, name: str) -> Abstract | None:
@@ -684,15 +775,31 @@ def call_function(call: Call) -> Abstract:
         tensors.extend(part for part in parts if isinstance(part, Tensor))
     result = tensor_of(*tensors) if tensors else Tensor()
     if name in MATMULS and (tensors or call.machine.in_forward):
-        return Tensor(matmul(call, result.facts))
+        facts, dtype = matmul(call, result.facts)
+        return Tensor(exact(call.machine, facts, dtype))
+    if name not in FACTORIES and len(tensors) == 1:
+        settled = after(call.machine, name, result, result)
+        assert isinstance(settled, Tensor)
+        result = settled
     if name in FACTORIES or tensors:
         device = call.arguments.get("device")
+        asked = dtype_like(call.machine, call.arguments.get("dtype") or NONE) if name in FACTORIES else None
+        if isinstance(asked, Const):
+            facts = TensorFacts(device="cpu") if not tensors else result.facts
+            result = Tensor(exact(call.machine, replace(facts, dtype=asked.value), asked.value))
+            tensors = [result]
         if device is not None:
             kind = device_type(call.machine, device)
             if kind == "cuda":
                 call.machine.globals["$cuda"] = True
-            return Tensor(replace(result.facts, device=kind))
-        return result if tensors else Tensor(TensorFacts(device="cpu"))
+            known = exact_dtype(call.machine, result)
+            moved = replace(result.facts, device=kind)
+            return Tensor(exact(call.machine, moved, known) if known else moved)
+        return (
+            result
+            if tensors
+            else Tensor(TensorFacts(device=str(call.machine.globals.get("torch.default_device", "cpu"))))
+        )
     if call.machine.in_forward or name.islower():
         return Unknown(
             f"what torch.{name} returns",
@@ -702,7 +809,8 @@ def call_function(call: Call) -> Abstract:
     return Unknown(f"what {call.name} returns is not known")
 
 
-def matmul(call: Call, facts: TensorFacts) -> TensorFacts:
+def matmul(call: Call, facts: TensorFacts) -> tuple[TensorFacts, str]:
+    """The facts of a matmul's result, and the dtype that it ran in."""
     m = call.machine
     dtype = active_dtype(m)
     if dtype == "none":
@@ -712,12 +820,13 @@ def matmul(call: Call, facts: TensorFacts) -> TensorFacts:
         else:
             dtype = matmul_facts(m, model)
     asked, _ = asked_dtype(m)
-    return replace(
+    facts = replace(
         facts,
         math=facts.math | frozenset({dtype}),
         autocast=facts.autocast | frozenset({asked}),
         graph=facts.graph or m.grad,
     )
+    return facts, dtype
 
 
 @calls("torch.autograd.backward")
@@ -844,9 +953,61 @@ def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> 
         parameters=trained_parameters(m, joined),
         backwards=Const(len(facts)) if m.loops else Unknown("how many micro-batches there are"),
         through_scaler=Const(through_scaler),
+        gradients=gradients_of(m, optimizer.attributes.get("$model") if isinstance(optimizer, Object) else None),
+        trains=trained_model(optimizer),
         engine=engine or joined.engine,
     )
     m.write(m.globals, "$backwards", ())
+
+
+def trained_model(optimizer: Abstract | None) -> Abstract:
+    owner = optimizer.attributes.get("$model") if isinstance(optimizer, Object) else None
+    if isinstance(owner, (Object, Instance)):
+        return Const(owner.uid)
+    return Unknown("whose parameters the optimizer has")
+
+
+def gradients_of(m: Any, model: Abstract | None) -> Abstract:
+    """The dtypes of the gradients of what is trained: those of the parameters themselves, as a tuple."""
+    model = inner(model)
+    if not isinstance(model, (Object, Instance)):
+        return Unknown("the parameters that are trained")
+    if changed_in_part(m, model):
+        return Unknown("some of the parameters are changed one by one")
+    adapters = model.attributes.get("$trained")
+    if isinstance(adapters, Abstract):
+        return m.resolve(adapters)  # type: ignore[no-any-return]
+    if model.attributes.get("$adapters") is not None:
+        return Unknown("the dtype of the adapters")
+    quantization = m.resolve(model.attributes.get("$quantization") or Const("none"))
+    if not (isinstance(quantization, Const) and quantization.value == "none"):
+        return Unknown("the weights are quantized")
+    return m.mapped(state(model, "$dtype"), one_dtype)  # type: ignore[no-any-return]
+
+
+def one_dtype(dtype: Abstract) -> Abstract:
+    if isinstance(dtype, Const) and isinstance(dtype.value, str):
+        return ListValue((Const(dtype.value),), "tuple", origins=dtype.origins)
+    return Unknown("the dtype of the parameters", dtype.origins)
+
+
+def changed_in_part(m: Any, module: Abstract, depth: int = 0) -> bool:
+    """Is a part of the model frozen, cast or changed on its own?"""
+    if not isinstance(module, (Object, Instance)) or depth > 4:
+        return False
+    if any(m.truth(module.attributes.get(mark) or NONE) is not False for mark in ("$touched", "$frozen", "$opened")):
+        return True
+    if isinstance(module, Instance):
+        parts = [value for key, value in module.attributes.items() if not key.startswith("$")]
+        for part in parts:
+            if m.is_module(part):
+                own, outer = m.resolve(state(part, "$dtype")), m.resolve(state(module, "$dtype"))
+                if isinstance(own, Const) and isinstance(outer, Const) and own.value != outer.value:
+                    if own.value != "float32" or depth:
+                        return True
+                if changed_in_part(m, part, depth + 1):
+                    return True
+    return False
 
 
 def trained_parameters(m: Any, facts: TensorFacts) -> Abstract | None:
@@ -891,11 +1052,32 @@ def clip(call: Call) -> Abstract:
 # --- the rest ------------------------------------------------------------------------------------------------------
 
 
+@calls("torch.get_device_module")
+def device_module(call: Call) -> Abstract:
+    """The module of a device type: `torch.cuda` where the target has a GPU."""
+    kind = device_type(call.machine, call.argument("device", 0, Const("cuda" if call.machine.target.gpu else "cpu")))
+    return Symbol(f"torch.{kind}") if kind else Unknown("the module of a device that is not known")
+
+
+@calls("torch.accelerator.current_accelerator")
+def current_accelerator(call: Call) -> Abstract:
+    from t4lint.libraries.torch_cuda import as_device
+
+    return as_device(Const("cuda")) if call.machine.target.gpu is not None else Const(None)
+
+
 @calls("torch.compile")
 def compile_(call: Call) -> Abstract:
     m = call.machine
     model = call.arguments.get("model", 0)
-    m.emit(Compile, mode=call.argument("mode", None, Const("default")))
+    target = inner(model)
+    dtype = m.resolve(state(target, "$dtype")) if m.is_module(target) else Unknown("the dtype of what is compiled")
+    m.emit(
+        Compile,
+        subject=target.uid if m.is_module(target) else "",
+        mode=call.argument("mode", None, Const("default")),
+        dtype=dtype,
+    )
     return model if model is not None else Object("null context", "torch.compile", {"value": NONE})
 
 
@@ -909,6 +1091,8 @@ def set_default_dtype(call: Call) -> Abstract:
     dtype = dtype_like(call.machine, call.argument("d", 0))
     if dtype is not None:
         call.machine.write(call.machine.globals, "torch.default_dtype", dtype)
+        call.machine.emit(Model, "create", name=Const("the default dtype"), dtype=dtype, requested_dtype=dtype)
+        call.machine.emit(Switch, name=call.name, value=dtype)
     return NONE
 
 
@@ -939,6 +1123,9 @@ def load(call: Call) -> Abstract:
 
 
 SWITCHES = (
+    "torch.backends.fp32_precision",
+    "torch.backends.cudnn.fp32_precision",
+    "torch.backends.cudnn.conv.fp32_precision",
     "torch.backends.cuda.matmul.allow_tf32",
     "torch.backends.cudnn.allow_tf32",
     "torch.backends.cudnn.benchmark",
@@ -962,6 +1149,7 @@ def switch_call(call: Call) -> Abstract:
     "torch.backends.cuda.enable_flash_sdp",
     "torch.backends.cuda.enable_mem_efficient_sdp",
     "torch.backends.cuda.enable_math_sdp",
+    "torch.backends.cuda.enable_cudnn_sdp",
 )
 def sdp_switch(call: Call) -> Abstract:
     call.machine.emit(Switch, name=call.name, value=call.argument("enabled", 0))

@@ -100,7 +100,9 @@ def decorate(call: Call) -> Abstract:
 
 def asked_dtype(m: Any) -> tuple[str, Any]:
     """The dtype of the innermost autocast region as asked for, and the region: ("none", None) outside one."""
-    for item in reversed(m.regions):
+    for item in [*reversed(m.regions), m.globals.get("torch.global_autocast")]:
+        if isinstance(item, Unknown) and item.autocast:
+            return "?", None  # a context manager that cannot be followed may be anything
         if not (isinstance(item, Object) and item.kind == "autocast"):
             continue
         enabled = m.truth(item.attributes["enabled"])
@@ -117,7 +119,7 @@ def active_dtype(m: Any) -> str:
     """The dtype that matmuls take under autocast on the target: CUDA regions do nothing on a target without a GPU."""
     dtype, item = asked_dtype(m)
     if item is None:
-        return "none"
+        return dtype
     kind = device_type(m, item.attributes["device"])
     if m.target.gpu is None and kind == "cuda":
         return "none"
@@ -147,7 +149,8 @@ def grad_scaler(call: Call) -> Abstract:
     position = 5 if call.name == "torch.amp.GradScaler" else 4
     enabled = call.argument("enabled", position, Const(True))
     scaler = Object("scaler", call.name, {"enabled": enabled})
-    call.machine.emit(Scaler, subject=scaler.uid, operation="init", enabled=enabled)
+    sharded = Const(call.name.endswith("ShardedGradScaler"))
+    call.machine.emit(Scaler, subject=scaler.uid, operation="init", enabled=enabled, sharded=sharded)
     return scaler
 
 
@@ -218,6 +221,23 @@ def is_enabled(call: Call) -> Abstract:
 @methods("scaler", "*")
 def other(call: Call) -> Abstract:
     return Unknown("a value of the scaler", varies=True)
+
+
+@calls("torch.set_autocast_enabled", "torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype")
+def set_autocast(call: Call) -> Abstract:
+    """Autocast switched on by hand, for everything that follows."""
+    on = call.machine.truth(call.arguments.positional[-1]) if call.arguments.positional else None
+    region_: Any = (
+        None
+        if on is False
+        else Object(
+            "autocast",
+            call.name,
+            {"device": Const("cuda"), "dtype": Unknown("the dtype set by hand"), "enabled": Const(True)},
+        )
+    )
+    call.machine.write(call.machine.globals, "torch.global_autocast", region_)
+    return NONE
 
 
 @calls("torch.is_autocast_enabled")

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 from t4lint.interpret.expressions import Elements
-from t4lint.interpret.values import Abstract, Const, Instance, Object, Symbol, Tensor, TensorFacts, Unknown
-from t4lint.libraries.api import Call, calls, methods
+from t4lint.interpret.values import (
+    Abstract,
+    Bound,
+    Const,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Object,
+    Partial,
+    Symbol,
+    Tensor,
+    TensorFacts,
+    Unknown,
+)
+from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.python import with_elements
+from t4lint.libraries.torch import tensors_in, with_facts
 from t4lint.trace import Loader
 
 
@@ -18,11 +37,14 @@ def data_loader(call: Call) -> Abstract:
     """Defaults as in torch 1.13 to 2.15: batch 1, no workers, nothing pinned."""
     m = call.machine
     sampler = call.arguments.get("sampler", 3)
+    collate = call.arguments.get("collate_fn", 6)
     loader = Object(
         "loader",
         call.name,
         {"dataset": call.argument("dataset", 0), "batch_size": call.argument("batch_size", 1, Const(1))},
     )
+    if collate is not None:
+        loader.attributes["$collate"] = m.resolve(collate)
     m.emit(
         Loader,
         subject=loader.uid,
@@ -68,7 +90,8 @@ def sampler_method(call: Call) -> Abstract:
 
 @calls("torch.utils.data.*", "torchvision.datasets.*", "torchvision.transforms.*", "datasets.*")
 def dataset(call: Call) -> Abstract:
-    return Object("dataset", call.name)
+    parts = call.arguments.positional if call.name.endswith("TensorDataset") else ()
+    return Object("dataset", call.name, {"$tensors": ListValue(parts)})
 
 
 @methods("dataset", "*")
@@ -88,8 +111,54 @@ def dataset_attribute(call: Call) -> Abstract:
 
 @methods("loader", "iter")
 def batches(call: Call) -> Abstract:
-    batch = Tensor(TensorFacts(device="cpu"))
-    return with_elements(Elements(None, batch, stream=True))
+    return with_elements(Elements(None, batch_of(call.machine, call.receiver), stream=True))
+
+
+def batch_of(m: Any, loader: Object) -> Abstract:
+    """A batch, with the structure and device that the dataset and the collate function give it."""
+    known = loader.attributes.get("$batch")
+    if isinstance(known, Abstract):
+        return known
+    facts = TensorFacts(device="cpu", loader=loader.uid)
+    sample = quietly(m, lambda: sample_of(m, loader.attributes.get("dataset")))
+    collate = loader.attributes.get("$collate")
+    if isinstance(collate, (Function, Bound, Partial)):
+        sample = quietly(m, lambda: m.call(collate, Arguments((ListValue((sample,), complete=False),))))
+    tensors = tensors_in(sample)
+    if any(tensor.facts.device == "cuda" for tensor in tensors):
+        m.globals.setdefault("$fed", {})[loader.uid] = {"none"}  # made on the GPU: nothing is copied
+        facts = replace(facts, device="cuda")
+    structured = isinstance(sample, (ListValue, DictValue)) and tensors
+    batch = with_facts(sample, facts) if structured else Tensor(facts)
+    m.write(loader.attributes, "$batch", batch)
+    return batch
+
+
+def sample_of(m: Any, dataset: Abstract | None) -> Abstract:
+    dataset = m.resolve(dataset) if dataset is not None else Unknown("the dataset")
+    if isinstance(dataset, Instance) and isinstance(dataset.cls.find("__getitem__"), Function):
+        return m.method(dataset, "__getitem__", Arguments((Unknown("an index", varies=True),)))  # type: ignore[no-any-return]
+    if isinstance(dataset, Object) and dataset.kind == "dataset":
+        parts = dataset.attributes.get("$tensors")
+        if isinstance(parts, ListValue) and parts.items:
+            return ListValue(
+                tuple(part if isinstance(part, Tensor) else Unknown("a part", varies=True) for part in parts.items),
+                "tuple",
+            )
+    if isinstance(dataset, Tensor):
+        return dataset
+    return Unknown("a sample", varies=True)
+
+
+def quietly(m: Any, run: Callable[[], Abstract]) -> Abstract:
+    """Look into code that runs in the loader's workers: what it says there is no part of the training loop."""
+    drafts, gaps, entries, grad = len(m.drafts), len(m.gaps), dict(m.entries), m.grad
+    cuda = m.globals.get("$cuda")
+    result, _ = m.captured(run)
+    del m.drafts[drafts:], m.gaps[gaps:]
+    m.entries, m.grad = entries, grad
+    m.globals["$cuda"] = cuda
+    return result  # type: ignore[no-any-return]
 
 
 @methods("loader", "getattr")

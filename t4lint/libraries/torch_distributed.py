@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, Abstract, Const, Object, Unknown
+from t4lint.interpret.values import NONE, Abstract, Choice, Const, Object, Symbol, Unknown
 from t4lint.libraries.api import Call, aliases, calls, methods
-from t4lint.trace import ProcessGroup, Wrap
+from t4lint.trace import Call as CallEvent
+from t4lint.trace import Engine, ProcessGroup, Wrap
 
 aliases({"torch.distributed.distributed_c10d": "torch.distributed"})
 
@@ -28,6 +29,8 @@ def wrap(call: Call) -> Abstract:
             wrapper.attributes[name] = module.attributes[name]
     if WRAPPERS[call.name] != "fsdp" and hasattr(module, "attributes"):
         m.globals["$cuda"] = True
+    if WRAPPERS[call.name] == "fsdp":
+        apply_policy(m, module, call.arguments.get("mixed_precision"))
     m.emit(
         Wrap,
         "",
@@ -38,9 +41,56 @@ def wrap(call: Call) -> Abstract:
     return wrapper
 
 
+@calls("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy")
+def precision_policy(call: Call) -> Abstract:
+    given = call.arguments.get("param_dtype", 0)
+    written = dict(call.arguments.keywords)
+    call.machine.emit(CallEvent, call.name.rpartition(".")[2], function=call.name, arguments=written)
+    return Object(
+        "precision policy",
+        call.name,
+        {"param_dtype": call.machine.resolve(given) if given is not None else Const(None)},
+    )
+
+
+def apply_policy(m: Any, module: Any, policy: Abstract | None) -> None:
+    """The dtype that a sharded module computes in, when a policy gives one."""
+    policy = m.resolve(policy) if policy is not None else None
+    if policy is None or (isinstance(policy, Const) and policy.value is None) or not hasattr(module, "attributes"):
+        return
+    dtype: Abstract = Unknown("the precision policy")
+    if isinstance(policy, Object) and policy.kind == "precision policy":
+        dtype = policy.attributes["param_dtype"]
+        if isinstance(dtype, Const) and dtype.value is None:
+            return
+    elif isinstance(policy, Choice):
+        dtype = m.mapped(
+            policy,
+            lambda leaf: (
+                leaf.attributes["param_dtype"]
+                if isinstance(leaf, Object) and leaf.kind == "precision policy"
+                else Const(None)
+            ),
+        )
+    m.write(module.attributes, "$compute", dtype)
+    words = {"torch.float16": "fp16", "torch.bfloat16": "bf16"}
+    mixed = m.mapped(
+        dtype,
+        lambda leaf: (
+            Const(words.get(leaf.name, "no"), leaf.origins)
+            if isinstance(leaf, Symbol)
+            else Const("no")
+            if isinstance(leaf, Const)
+            else leaf
+        ),
+    )
+    m.emit(Engine, "FSDP", getattr(module, "uid", ""), mixed_precision=mixed, sharding=Const("fsdp"))
+
+
 @calls("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard")
 def fully_shard(call: Call) -> Abstract:
     module = call.argument("module", 0)
+    apply_policy(call.machine, module, call.arguments.get("mp_policy"))
     call.machine.emit(
         Wrap, "fsdp", getattr(module, "uid", ""), how=Const("fsdp", (call.machine.here("literal", call.name),))
     )

@@ -15,6 +15,7 @@ from t4lint.interpret.values import (
     Abstract,
     Class,
     Const,
+    DictValue,
     Instance,
     ListValue,
     Object,
@@ -27,7 +28,9 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
-from t4lint.libraries.torch import dtype_like, hand_over, share
+from t4lint.libraries.families import find_family
+from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
+from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch
 from t4lint.trace import Attention, Autocast, Backward, Engine, Loader, Model, Scaler
 from t4lint.trace import Call as CallEvent
@@ -397,7 +400,8 @@ def requested_dtype(call: Call) -> Abstract | None:
 def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract | None, role: str) -> Object:
     m = call.machine
     quantization, compute = quantized(m, call)
-    dtype = resulting_dtype(call, cls, requested, role, quantization)
+    dtype = resulting_dtype(call, cls, requested, role, quantization, checkpoint)
+    family, overflow = family_of(m, checkpoint, role)
     module = Object(
         "module",
         f"transformers.{cls}",
@@ -407,9 +411,12 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
             "training": Const(role == "create"),
             "$checkpoint": checkpoint,
             "$quantization": quantization,
+            "$requested": named_dtype(m, requested),
             "$transformers": Const(True),
         },
     )
+    if call.given("device_map"):
+        set_device(m, module, module.attributes["$device"])
     attention = call.arguments.get("attn_implementation")
     old_flag = call.arguments.get("use_flash_attention_2")
     if attention is None and old_flag is not None and m.truth(old_flag) is True:
@@ -424,6 +431,8 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
         quantization=quantization,
         compute_dtype=compute,
         attention=attention or Const(None),
+        family=family,
+        overflow=overflow,
         device_map=call.argument("device_map", None, Const(None)),
         evidence=cls,
     )
@@ -438,7 +447,23 @@ def named_dtype(m: Any, requested: Abstract | None) -> Abstract:
     return m.mapped(requested, lambda leaf: dtype_like(m, leaf) or leaf)  # type: ignore[no-any-return]
 
 
-def resulting_dtype(call: Call, cls: str, requested: Abstract | None, role: str, quantization: Abstract) -> Abstract:
+def family_of(m: Any, checkpoint: Abstract, role: str) -> tuple[Abstract, Abstract]:
+    """The family that a checkpoint's name tells, and where it leaves the range of float16."""
+
+    def tell(leaf: Abstract, field: str) -> Abstract:
+        found = find_family(leaf.value) if isinstance(leaf, Const) and isinstance(leaf.value, str) else None
+        if found is None or role != "load":
+            return Unknown("the family of the model")
+        return Const(getattr(found, field), leaf.origins)
+
+    return m.mapped(checkpoint, lambda leaf: tell(leaf, "name")), m.mapped(
+        checkpoint, lambda leaf: tell(leaf, "overflow")
+    )
+
+
+def resulting_dtype(
+    call: Call, cls: str, requested: Abstract | None, role: str, quantization: Abstract, checkpoint: Abstract
+) -> Abstract:
     """The dtype that the weights have after loading; version pivots: 5.0 (checkpoint dtype by default)."""
     m = call.machine
     if requested is not None and not (isinstance(requested, Const) and requested.value in (None, "auto")):
@@ -446,6 +471,13 @@ def resulting_dtype(call: Call, cls: str, requested: Abstract | None, role: str,
     auto = isinstance(requested, Const) and requested.value == "auto"
     if role == "create" or (not auto and not m.at_least("transformers", "5.0")):
         return Const("float32", (m.here("default", f"{cls} is built in float32 unless a dtype is given"),))
+    family = (
+        find_family(checkpoint.value) if isinstance(checkpoint, Const) and isinstance(checkpoint.value, str) else None
+    )
+    if family is not None and family.dtype:
+        note = f"checkpoints of the {family.name} family are stored in {family.dtype}"
+        steps = (m.here("version", note), PRESUMED)
+        return with_origin(Const(family.dtype, requested.origins if auto and requested is not None else ()), *steps)
     if any(cls.endswith(head) for head in FP32_HEADS) and not auto:
         note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints with this head"
         return with_origin(Const("float32"), m.here("default", note), PRESUMED)
@@ -454,21 +486,35 @@ def resulting_dtype(call: Call, cls: str, requested: Abstract | None, role: str,
 
 def loaded_device(m: Any, call: Call) -> Abstract:
     device_map = call.arguments.get("device_map")
-    if device_map is not None and not (isinstance(device_map, Const) and device_map.value is None):
-        m.globals["$cuda"] = True
-        return Const("cuda" if m.target.gpu is not None else "cpu")
-    return Const("cpu")
+    if device_map is None or (isinstance(device_map, Const) and device_map.value is None):
+        return Const("cpu")
+    mapped = m.resolve(device_map)
+    if isinstance(mapped, DictValue) and len(mapped.items) == 1:
+        mapped = m.resolve(next(iter(mapped.items.values())))
+    if device_type(m, mapped) == "cpu":
+        return Const("cpu", mapped.origins)
+    m.globals["$cuda"] = True
+    return Const("cuda" if m.target.gpu is not None else "cpu")
+
+
+# how the provenance of a compute dtype that was never given begins
+NO_COMPUTE_DTYPE = "no bnb_4bit_compute_dtype"
 
 
 def quantized(m: Any, call: Call) -> tuple[Abstract, Abstract]:
     """(quantization, compute dtype) from `quantization_config=` or the old `load_in_4bit=`."""
     config = m.resolve(call.arguments.get("quantization_config") or NONE)
+    if isinstance(config, DictValue) and config.complete:  # a plain dict with the same keys
+        given = {str(key): value for key, value in config.items.items()}
+        if "load_in_4bit" in given or "load_in_8bit" in given:
+            config = bits_and_bytes_config(Call(m, "transformers.BitsAndBytesConfig", Arguments((), given), None))
     if isinstance(config, Object) and config.kind == "quantization config":
         return config.attributes["$quantization"], config.attributes["$compute"]
     for flag, name in (("load_in_4bit", "4bit"), ("load_in_8bit", "8bit")):
         value = call.arguments.get(flag)
         if value is not None and m.truth(value) is True:
-            return Const(name, value.origins), Const("float32") if name == "4bit" else Const(None)
+            unset = Const("float32", (m.here("default", f"{NO_COMPUTE_DTYPE}: transformers takes float32"),))
+            return Const(name, value.origins), unset if name == "4bit" else Const(None)
     if isinstance(config, Unknown):
         return Unknown("the quantization"), Unknown("the quantization")
     return Const("none"), Const(None)
@@ -485,7 +531,10 @@ def bits_and_bytes_config(call: Call) -> Abstract:
         kind = Const("8bit", eight.origins)
     elif m.truth(four) is False and m.truth(eight) is False:
         kind = Const("none")
-    compute = call.argument("bnb_4bit_compute_dtype", None, Const("float32"))
+    unset = Const("float32", (m.here("default", f"{NO_COMPUTE_DTYPE}: transformers takes float32"),))
+    compute = call.argument("bnb_4bit_compute_dtype", None, unset)
+    if isinstance(compute, Const) and compute.value is None:
+        compute = unset
     compute = m.mapped(compute, lambda leaf: dtype_like(m, leaf) or leaf)
     return Object("quantization config", call.name, {"$quantization": kind, "$compute": compute})
 
@@ -548,11 +597,40 @@ def build_trainer(m: Any, name: str, arguments: Arguments) -> Object:
     result = Object("trainer", name)
     result.attributes["model"] = m.resolve(arguments.get("model", 0) or NONE)
     result.attributes["args"] = m.resolve(arguments.get("args", 1) or NONE)
+    trained = result.attributes["model"]
+    if m.is_module(trained):
+        set_device(m, trained, Const("cuda" if m.target.gpu is not None else "cpu"))
     for key in ("train_dataset", "eval_dataset", "peft_config", "compute_metrics"):
         value = arguments.get(key)
         result.attributes[f"${key}"] = m.resolve(value) if value is not None else NONE
     result.attributes["$open"] = Const(arguments.open)
+    say_trainer(m, result, arguments)
     return result
+
+
+PURELY_QUANTIZED = "ValueError: You cannot perform fine-tuning on purely quantized models"
+
+
+def say_trainer(m: Any, built: Object, arguments: Arguments) -> None:
+    """The construction of a Trainer, which refuses a quantized model without adapters (read in 4.30 to 5.24)."""
+    model = inner(built.attributes["model"])
+    raises: Abstract = Const(None)
+    if not isinstance(model, (Object, Instance)):
+        raises = Unknown("the model that is trained")
+    elif built.attributes["$peft_config"] is NONE and not arguments.open:
+        quantization = m.resolve(model.attributes.get("$quantization") or Const("none"))
+        if isinstance(quantization, Unknown):
+            raises = Unknown(quantization.reason)
+        elif (
+            isinstance(quantization, Const)
+            and quantization.value in ("4bit", "8bit")
+            and model.attributes.get("$adapters") is None
+        ):
+            raises = Const(PURELY_QUANTIZED, quantization.origins)
+    m.emit(
+        CallEvent, built.name.rpartition(".")[2], built.uid, function=built.name, arguments=dict(arguments.keywords),
+        raises=raises,
+    )  # fmt: skip
 
 
 @methods("trainer", "train")
@@ -617,9 +695,39 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
         math=m.mapped(dtype, share),
         backwards=a["gradient_accumulation_steps"],
         micro_batch=a["per_device_train_batch_size"],
+        through_scaler=m.mapped(mixed, lambda leaf: Const(leaf.value == "fp16") if isinstance(leaf, Const) else leaf),
+        gradients=trained_gradients(m, trainer_object, arguments),
+        trains=trains(trainer_object),
         engine="Trainer",
         evidence=short,
     )
+
+
+def trains(trainer_object: Object) -> Abstract:
+    model = inner(trainer_object.attributes["model"])
+    return Const(model.uid) if isinstance(model, (Object, Instance)) else Unknown("the model that is trained")
+
+
+def trained_gradients(m: Any, trainer_object: Object, arguments: Object) -> Abstract:
+    """The dtypes of the gradients that the Trainer's optimizer takes."""
+    from t4lint.libraries import peft
+
+    for name in ("deepspeed", "fsdp"):
+        if m.truth(arguments.attributes.get(name) or NONE) is not False:
+            return Unknown(f"{name} keeps weights of its own")
+    model = inner(trainer_object.attributes["model"])
+    config = trainer_object.attributes["$peft_config"]
+    if not isinstance(model, (Object, Instance)):
+        return Unknown("the model that is trained")
+    short = trainer_object.name.rpartition(".")[2]
+    cast = trainer_object.attributes.get("$casts")
+    if isinstance(cast, Abstract) and m.truth(model.attributes.get("$touched") or NONE) is False:
+        return cast
+    if config is not NONE:
+        if not trainer_object.name.startswith("trl."):
+            return Unknown(f"what {short} does with a peft_config")
+        return peft.trained_dtypes(m, model, config, None)
+    return gradients_of(m, model)
 
 
 def autocast_of(mixed: Abstract) -> Abstract:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import Abstract, Class, Const, Object, Unknown
+from t4lint.interpret.values import NONE, Abstract, Class, Const, ListValue, Object, Unknown
 from t4lint.libraries.api import Call, calls
-from t4lint.libraries.torch import dtype_like
+from t4lint.libraries.torch import dtype_like, inner
 from t4lint.libraries.transformers import build_arguments, build_trainer, model_object
 from t4lint.trace import Attention
 
@@ -55,7 +55,34 @@ def trainer(call: Call) -> Abstract:
         requested = Const("float32", (m.here("default", "trl loads a model given by name in float32, since 0.27"),))
         if m.at_least("trl", "0.27"):
             built.attributes["model"] = model_object(loading, "AutoModelForCausalLM", model, requested, "load")
+    cast = adapters_cast(m, built)
+    if cast is not None:
+        built.attributes["$casts"] = cast
     return built
+
+
+# The trainers that cast the trainable parameters of a 4/8-bit model to bfloat16 while they are built, and since which
+# version: sft_trainer.py, grpo_trainer.py and others in 0.26.2 to 1.16.0, dpo_trainer.py from 0.29.
+CASTING = {
+    "SFTTrainer": "0.26", "GRPOTrainer": "0.26", "RewardTrainer": "0.26", "RLOOTrainer": "0.26", "KTOTrainer": "0.26",
+    "DPOTrainer": "0.29",
+}  # fmt: skip
+
+
+def adapters_cast(m: Any, built: Object) -> Abstract | None:
+    """The dtypes of what is trained after such a trainer was built; None where it casts nothing."""
+    since = CASTING.get(built.name.rpartition(".")[2].removesuffix("(subclass)"))
+    model = inner(built.attributes["model"])
+    if since is None or not m.at_least("trl", since) or not isinstance(model, Object) or "unsloth" in m.imported:
+        return None
+    quantization = m.resolve(model.attributes.get("$quantization") or Const("none"))
+    adapters = built.attributes["$peft_config"] is not NONE or model.attributes.get("$adapters") is not None
+    if not (isinstance(quantization, Const) and quantization.value in ("4bit", "8bit") and adapters):
+        return None
+    # what was done to single parameters before is undone here; what comes after counts
+    m.write(model.attributes, "$touched", Const(False))
+    note = f"{built.name} casts the trainable parameters of a {quantization.value} model to bfloat16, since trl {since}"
+    return ListValue((Const("bfloat16"),), "tuple", origins=(m.here("version", note),))
 
 
 @calls("trl.ModelConfig")

@@ -28,7 +28,10 @@ def load(call: Call) -> Abstract:
     "unsloth.FastVisionModel.get_peft_model",
 )
 def adapters(call: Call) -> Abstract:
-    return call.argument("model", 0)
+    model = call.argument("model", 0)
+    if isinstance(model, Object) and model.kind == "module":
+        call.machine.write(model.attributes, "$adapters", Const(True))
+    return model
 
 
 @calls("unsloth.*")

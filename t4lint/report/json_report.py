@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from t4lint.report import model
+from t4lint.report import common, model
 from t4lint.report.text import sorted_findings
 
 if TYPE_CHECKING:
-    from t4lint.findings import Finding, Report, RunInfo, Verdict
+    from t4lint.findings import Finding, Fix, Report, RunInfo, Verdict
     from t4lint.trace import Location
 
 
@@ -26,7 +25,7 @@ def schema() -> dict[str, Any]:
 def document(report: Report, *, version: str) -> model.Report:
     """The report as the contract's models."""
     return model.Report.model_validate(
-        _encodable(
+        common.encodable(
             {
                 "version": 1,
                 "tool": {"name": "t4lint", "version": version},
@@ -70,13 +69,20 @@ def _finding(finding: Finding) -> dict[str, object]:
         "message": finding.message,
         "help": finding.help,
         "provenance": [_place(origin.location, origin.note) for origin in finding.provenance],
-        "fix": None,
+        "fix": _fix(finding.fix),
         "fingerprint": finding.fingerprint,
         "runs": list(finding.runs),
         "related": [_place(related.location, related.note) for related in finding.related],
-        "suppressed": None,
+        "suppressed": None if finding.suppressed is None else finding.suppressed.reason,
         "verdict": _verdict(finding.verdict),
     }
+
+
+def _fix(fix: Fix | None) -> dict[str, object] | None:
+    if fix is None:
+        return None
+    edits = [{"path": it.path, "start": it.start, "end": it.end, "text": it.text} for it in fix.edits]
+    return {"safety": fix.safety, "title": fix.title, "edits": edits}
 
 
 def _place(at: Location | None, note: str) -> dict[str, object]:
@@ -106,14 +112,3 @@ def _run(run: RunInfo) -> dict[str, object]:
         "processes": run.processes,
         "exit_code": run.exit_code,
     }
-
-
-def _encodable(value: Any) -> Any:
-    """File names may hold bytes that are no text; JSON cannot."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, Mapping):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_encodable(item) for item in value]
-    return value

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from t4lint.findings import Report
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "jsonl", "github", "sarif", "gitlab", "junit", "rdjson", "markdown")
+JSON = frozenset({"json", "jsonl", "sarif", "gitlab", "rdjson"})
+BESIDE = {"text", "github"}  # the log of a workflow has room for both
+MODULES = {"json": "json_report"}  # where the renderer of a format is, if not in a module of its name
 PIPED_WIDTH = 120  # cells that a line of code may take where no terminal says how wide it is
 
 
@@ -30,11 +35,17 @@ class Output(NamedTuple):
 
 
 def parse(given: Sequence[str], known: Sequence[str] = FORMATS) -> tuple[Output, ...]:
-    """What the `--output-format` flags ask for; text on the screen when there is none."""
-    outputs = tuple(dict.fromkeys(_parse_one(text, known) for text in given or ("text",)))
-    if sum(output.file is None for output in outputs) > 1:
+    """What the `--output-format` flags ask for. When there is none: text on the screen, in a GitHub workflow with annotations."""
+    outputs = tuple(dict.fromkeys(_parse_one(text, known) for text in given)) if given else _default(known)
+    screen = {output.format for output in outputs if output.file is None}
+    if len(screen) > 1 and screen != BESIDE:
         raise OutputError("only one format can go to the screen; give the others a file, e.g. json:report.json")
     return outputs
+
+
+def _default(known: Sequence[str]) -> tuple[Output, ...]:
+    in_workflow = os.environ.get("GITHUB_ACTIONS") == "true" and "github" in known
+    return (Output("text"), Output("github")) if in_workflow else (Output("text"),)
 
 
 def _parse_one(text: str, known: Sequence[str]) -> Output:
@@ -49,23 +60,37 @@ def _parse_one(text: str, known: Sequence[str]) -> Output:
 def write(report: Report, outputs: Iterable[Output], *, version: str, verbose: bool = False) -> None:
     """Write the report everywhere that it was asked for. When all of it goes to files, a summary goes to stderr."""
     outputs = tuple(outputs)
+    screen = [output.format for output in outputs if output.file is None]
     for output in outputs:
-        if output.file is None:
-            to_screen(render(report, output, version=version, verbose=verbose), json=output.format == "json")
+        text = render(report, output, version=version, verbose=verbose)
+        if output.file is not None:
+            _to_file(output.file, text)
         else:
-            _to_file(output.file, render(report, output, version=version, verbose=verbose))
-    if all(output.file is not None for output in outputs):
+            _to_screen(report, output.format, text, beside=len(screen) > 1)
+    if not screen:
         from t4lint.report.text import summary
 
         print(summary(report), file=sys.stderr)
 
 
+def _to_screen(report: Report, format: str, text: str, *, beside: bool) -> None:
+    if format == "github":
+        from t4lint.report.github import write_summary
+
+        write_summary(report)
+    elif format == "text" and beside:
+        from t4lint.report.github import inert
+
+        text = inert(text)
+    to_screen(text, json=format in JSON)
+
+
 def render(report: Report, output: Output, *, version: str, verbose: bool = False) -> str:
     """The report in one format."""
-    if output.format == "json":
-        from t4lint.report.json_report import render as render_json
-
-        return render_json(report, version=version)
+    if output.format != "text":
+        module = import_module(f"t4lint.report.{MODULES.get(output.format, output.format)}")
+        text: str = module.render(report, version=version)
+        return text
     from t4lint.report.text import render as render_text
 
     if output.file is not None or not is_terminal():
@@ -114,10 +139,10 @@ def _encodable(text: str, encoding: str, *, json: bool) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        if json:
-            from json import dumps, loads
+        from json import dumps
 
-            return dumps(loads(text), indent=2) + "\n"
+        if json:
+            return re.sub(r"[^\x00-\x7f]+", lambda found: dumps(found[0])[1:-1], text)
         return text.encode(encoding, "backslashreplace").decode(encoding)
     return text
 

@@ -92,7 +92,7 @@ def fixture_counts(rule: Rule) -> dict[str, int] | None:
     """How many programs prove the rule: bad ones, good ones, and those that are also run. None outside a checkout."""
     if not FIXTURES.is_dir():
         return None
-    programs = sorted((FIXTURES / rule.name).glob("*"))
+    programs = [path for path in sorted((FIXTURES / rule.name).glob("*")) if ".fixed" not in path.name]
     return {
         "bad": sum(program.name.startswith("bad_") for program in programs),
         "good": sum(program.name.startswith("good_") for program in programs),

@@ -100,12 +100,15 @@ def _finding(page: _Page, report: Report, finding: Finding) -> Text:
 
 def _notes(report: Report, finding: Finding, unseen: list[Related]) -> Iterator[tuple[str, str, str]]:
     """What stands below the frame, as (label, text, style of the label)."""
-    for origin in _chain(finding):
+    for origin in chain(finding):
         yield "from", _origin(origin), "bold"
     for related in unseen:
         yield "see", f"{related.note} ({place(related.location)})", "bold"
     if finding.help:
         yield "help", finding.help, "bold green"
+    if finding.fix is not None:
+        flags = "--fix" if finding.fix.safety == "safe" else "--fix --unsafe-fixes"
+        yield "fix", f"{finding.fix.title} ({flags})", "bold green"
     yield from _launches(report, finding)
     if finding.confidence != "certain":
         yield "confidence", finding.confidence, "bold"
@@ -113,7 +116,7 @@ def _notes(report: Report, finding: Finding, unseen: list[Related]) -> Iterator[
         yield _verdict(finding.verdict)
 
 
-def _chain(finding: Finding) -> tuple[Origin, ...]:
+def chain(finding: Finding) -> tuple[Origin, ...]:
     """The provenance, unless it is the one step that the frame already shows."""
     steps = finding.provenance
     if len(steps) == 1 and steps[0].location == finding.location and steps[0].how in _IN_THE_FRAME:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from t4lint.sources.positions import PositionMap
 from t4lint.trace import Location, Value
 
 Kind = Literal["python", "shell"]
@@ -15,13 +16,33 @@ Kind = Literal["python", "shell"]
 class Document:
     """A text file. `path` is how people see it: relative to the working directory where possible, with `/`.
 
-    `text` has its line endings as in the file and no byte order mark.
+    `text` has its line endings as in the file and no byte order mark. `positions` is set where the text was put together
+    from parts of the file (a notebook's cells): its places are those of the map, not those of the text.
     """
 
     path: str
     file: Path
     kind: Kind
     text: str
+    positions: PositionMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShellFragment:
+    """Shell commands that stand inside a file of another kind, as a script of their own with exact places.
+
+    `file` is the file that they stand in, whose folder paths are relative to.
+    """
+
+    path: str
+    file: Path
+    positions: PositionMap
+    in_container: bool = False
+
+    @property
+    def text(self) -> str:
+        """The commands, with what is in force before them (exports, `cd`) written out above."""
+        return self.positions.text
 
 
 @dataclass(frozen=True, slots=True)

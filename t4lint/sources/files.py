@@ -6,7 +6,7 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,15 +45,21 @@ def find(
     respect_gitignore: bool = True,
     root: Path | None = None,
     problems: list[Problem],
+    wanted: Callable[[str], bool] | None = None,
 ) -> Iterator[Path]:
     """The files to read, each real file once. A file that is named is always one; folders are walked in sorted order.
 
+    `wanted` says of a name in lower case whether such files are looked for: Python and shell files without it.
     `exclude` are patterns as in .gitignore, relative to `root` (to each folder given, without one). What cannot be read
     is added to `problems` and the others go on.
     """
-    search = _Search(tuple(exclude), respect_gitignore, root, problems)
+    search = _Search(tuple(exclude), respect_gitignore, root, problems, wanted or _is_source)
     for path in paths:
         yield from search.start(path)
+
+
+def _is_source(name: str) -> bool:
+    return name.endswith(SUFFIXES)
 
 
 @dataclass(slots=True)
@@ -62,6 +68,7 @@ class _Search:
     respect_gitignore: bool
     root: Path | None
     problems: list[Problem]
+    wanted: Callable[[str], bool]
     yielded: set[str] = field(default_factory=set)  # real paths: links lead to the same file
     walked: set[str] = field(default_factory=set)
 
@@ -111,7 +118,7 @@ class _Search:
     ) -> tuple[Path, tuple[_Ignore, ...]] | Path | None:
         """What an entry of a folder adds to the walk: a folder, a file or nothing."""
         path = folder / entry.name
-        ours = entry.name.lower().endswith(SUFFIXES)
+        ours = self.wanted(entry.name.lower())
         try:
             is_folder, is_file = entry.is_dir(), entry.is_file()
         except OSError as error:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t4lint.sources.document import Document, LaunchCommand, Word
+from t4lint.sources.document import Document, LaunchCommand, ShellFragment, Word
 from t4lint.sources.launchers import (
     Start,
     Token,
@@ -23,6 +23,7 @@ from t4lint.sources.launchers import (
     start_of,
     unwrap,
 )
+from t4lint.sources.positions import Locator
 from t4lint.sources.shell_words import MAX_WORDS, Code, Expander, Piece, Places, Scalar, Scope, Variable, text_of
 from t4lint.trace import Location
 
@@ -37,21 +38,24 @@ MAX_LAUNCHES = 64
 MAX_PARENTS = 12  # folders above the script that are searched for what it starts
 
 
-def launches(document: Document, root: Path | None = None) -> list[LaunchCommand]:
+def launches(
+    document: Document | ShellFragment, root: Path | None = None, written: Collection[Path] = ()
+) -> list[LaunchCommand]:
     """The commands of a shell script that start Python training scripts, in order.
 
     `root` is the project's: scripts are looked for no higher. Without it, the nearest folder with .git or pyproject.toml.
+    `written` are files that are not on the disk yet: those that the cells of a notebook write.
     """
-    return _evaluate(document, root).launches
+    return _evaluate(document, root, frozenset(written)).launches
 
 
-def exports(document: Document) -> list[tuple[str, Word]]:
+def exports(document: Document | ShellFragment) -> list[tuple[str, Word]]:
     """The environment variables that a shell script exports, in order, each time that it does."""
     return _evaluate(document, None).exports
 
 
-def _evaluate(document: Document, root: Path | None) -> _Shell:
-    shell = _Shell(document, tuple(_bases(document.file, root)))
+def _evaluate(document: Document | ShellFragment, root: Path | None, written: frozenset[Path] = frozenset()) -> _Shell:
+    shell = _Shell(document, tuple(_bases(document.file, root)), written)
     if len(document.text) <= MAX_CODE:
         shell.headers()
         shell.code(Code(document.text))
@@ -87,14 +91,15 @@ class _Function:
 
 @dataclass(slots=True)
 class _Shell:
-    document: Document
+    document: Document | ShellFragment
     bases: tuple[Path, ...]
+    written: frozenset[Path] = frozenset()
     launches: list[LaunchCommand] = field(default_factory=list)
     exports: list[tuple[str, Word]] = field(default_factory=list)
     scope: Scope = field(default_factory=Scope)
     functions: dict[str, _Function] = field(default_factory=dict)
     slurm: dict[str, Word] = field(default_factory=dict)
-    places: Places = field(init=False)
+    places: Locator = field(init=False)
     now: Code = field(init=False)
     running: list[str] = field(default_factory=list)  # functions and nested code
     local: list[dict[str, Variable | None]] = field(default_factory=list)  # what a function must give back
@@ -104,7 +109,11 @@ class _Shell:
     wrapping: Start | None = None  # what runs the shell whose `-c` string this is
 
     def __post_init__(self) -> None:
-        self.places = Places(self.document.path, self.document.text)
+        document = self.document
+        if isinstance(document, ShellFragment):
+            self.places = document.positions
+        else:
+            self.places = Places(document.path, document.text)
 
     # --- Slurm ---------------------------------------------------------------------------------------------------
 
@@ -502,7 +511,8 @@ class _Shell:
             nodes=nodes,
             processes_per_node=per_node,
             text=_one_line(self.now.text(node)),
-            in_container=start.in_container,
+            in_container=start.in_container
+            or (isinstance(self.document, ShellFragment) and self.document.in_container),
         )
         if command not in self.launches:
             self.launches.append(command)
@@ -525,13 +535,21 @@ class _Shell:
             return None
         folders = [self.scope.folder] if self.scope.folder is not None else []
         for base in [*folders, *self.bases]:
-            path = Path(os.path.normpath(base / text))
-            try:
-                if path.is_dir() if want_folder else path.is_file():
-                    return path
-            except (OSError, ValueError):
-                continue
+            for name in self.names(text):
+                path = Path(os.path.normpath(base / name))
+                try:
+                    if path.is_dir() if want_folder else path.is_file() or path in self.written:
+                        return path
+                except (OSError, ValueError):
+                    continue
         return None
+
+    def names(self, text: str) -> Iterator[str]:
+        """A path as written; in a file of another kind, also as the project may lie elsewhere than `/app` or `/content`."""
+        yield text
+        if isinstance(self.document, ShellFragment) and text.startswith("/"):
+            parts = [part for part in text.split("/") if part]
+            yield from ("/".join(parts[index:]) for index in range(1, min(len(parts), MAX_PARENTS)))
 
     def find_module(self, token: Token) -> Path | None:
         if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", token.text):

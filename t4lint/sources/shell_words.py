@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from t4lint.sources.document import Word
 from t4lint.sources.launchers import Token
+from t4lint.sources.positions import Locator
 from t4lint.trace import Location
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class Expander:
 
     __slots__ = ("code", "depth", "path", "places", "scope", "script")
 
-    def __init__(self, code: Code, scope: Scope, places: Places, script: Path) -> None:
+    def __init__(self, code: Code, scope: Scope, places: Locator, script: Path) -> None:
         self.code = code
         self.scope = scope
         self.places = places

@@ -23,6 +23,7 @@ from t4lint.trace.events import (
     Launch,
     Loader,
     Model,
+    Operation,
     Optimizer,
     Predicate,
     ProcessGroup,
@@ -41,7 +42,7 @@ from t4lint.trace.values import FALSE, TRUE, Fact, Value, unknown
 __all__ = [
     "FALSE", "NOT_SAID", "TRUE", "Attention", "Autocast", "Backward", "Basis", "Call", "Collective", "Compile", "Copy",
     "DataRead", "Engine", "EnvironmentVariable", "Evaluation", "Event", "Exit", "Fact", "Forward", "Gap", "GradientRead",
-    "HostSync", "How", "Keep", "Key", "Launch", "Loader", "Location", "Model", "Optimizer", "Origin", "Predicate",
-    "ProcessGroup", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "Value", "Wrap", "ZeroGrad", "release",
+    "HostSync", "How", "Keep", "Key", "Launch", "Loader", "Location", "Model", "Operation", "Optimizer", "Origin",
+    "Predicate", "ProcessGroup", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "Value", "Wrap", "ZeroGrad", "release",
     "unknown",
 ]  # fmt: skip

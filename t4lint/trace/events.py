@@ -137,6 +137,9 @@ class Model(Event):
     compute_dtype: Value = NOT_SAID  # of 4-bit layers
     attention: Value = NOT_SAID  # attention implementation asked for
     device_map: Value = NOT_SAID
+    family: Value = NOT_SAID  # the architecture, as transformers' model_type names it
+    overflow: Value = NOT_SAID  # where the family leaves the range of float16: "forward", "backward", "none"
+    keeps: Value = NOT_SAID  # modules that a load in float16 keeps in float32, as text; empty for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +184,20 @@ class Attention(Event):
     dtype: Value = NOT_SAID
     head_dim: Value = NOT_SAID
     length: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Event):
+    """An operation on tensors that the precision around it decides about: `role` is its name, such as "masked_fill".
+
+    `dtype`: that of the tensor; `autocast`: dtype of the CUDA autocast region around it, "none" outside one;
+    `constant`: the number that goes into the tensor.
+    """
+
+    dtype: Value = NOT_SAID
+    autocast: Value = NOT_SAID
+    constant: Value = NOT_SAID
+    device: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +288,7 @@ class Scaler(Event):
     operation: str
     optimizer: str = ""  # the optimizer it was called with
     enabled: Value = NOT_SAID
+    sharded: Value = NOT_SAID  # is it FSDP's ShardedGradScaler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +328,8 @@ class Step(Event):
     communication: Value = NOT_SAID
     compute: Value = NOT_SAID
     through_scaler: Value = NOT_SAID
+    gradients: Value = NOT_SAID  # dtypes of the gradients that it takes, as a tuple of names
+    trains: Value = NOT_SAID  # the subject of the model whose parameters it changes
     engine: str = ""
 
 

@@ -1,0 +1,71 @@
+"""A gradient scaler steps on gradients in bf16, and has no kernel for them.
+
+## What happens on a T4
+
+`fp16=True`, `Accelerator(mixed_precision="fp16")` and a `GradScaler` all unscale the gradients before the first step.
+Gradients have the dtype of the weights that they belong to, and the CUDA kernel that unscales takes float16, float32
+and float64 only. Training ends at the first step with `"_amp_foreach_non_finite_check_and_unscale_cuda" not
+implemented for 'BFloat16'`. It is the usual end of a program whose `bf16=True` was changed to `fp16=True` while its
+model is still loaded in bf16.
+
+## How to fix it
+
+Load the weights that are trained in `torch.float32` and leave the rest to fp16 autocast. For adapters, cast what is
+trained: `for p in model.parameters(): p.data = p.data.float() if p.requires_grad else p.data`.
+
+## When it is right to ignore it
+
+When the weights are cast to float32 in a place that the finding does not show. PEFT makes its adapters in float32 and
+is not reported, except for `modules_to_save`, whose copies keep the dtype of the base. With DeepSpeed or FSDP, which
+scale by themselves, the rule is silent.
+
+## Sources
+
+* torch 2.15 `aten/src/ATen/native/cuda/AmpKernels.cu`; pytorch/pytorch#127176. The CPU kernel takes bf16 (executed on
+  torch 2.13), so a run without a GPU does not show it
+* gradients and adapters: peft 0.21.2 `tuners/tuners_utils.py` and copies of `modules_to_save`, executed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from t4lint.rule import Candidate, rule
+from t4lint.trace import FALSE, Backward, Engine, Fact, Model, Scaler, Step, Trace
+
+
+@rule(
+    name="gradscaler-bf16-gradients",
+    severity="error",
+    summary="A gradient scaler over bf16 weights, whose gradients it refuses",
+    message="The weights that are trained here are in bf16, and the gradient scaler has no kernel for bf16 gradients: the first step "
+    "ends in an error.",
+    help="Load the weights that are trained in `torch.float32`, and let fp16 autocast do the arithmetic.",
+    triggers=("bf16", "bfloat16", "from_pretrained"),
+    reads=(Step, Scaler, Backward, Engine, Model),
+    fix="unsafe",
+)
+def gradscaler_bf16_gradients(trace: Trace) -> Iterator[Candidate]:
+    enabled, scaled, trl = FALSE, FALSE, False
+    for event in trace.events:
+        if isinstance(event, Scaler) and event.operation == "step":
+            enabled = event.enabled.equals(True)
+        elif isinstance(event, Backward):
+            scaled = event.scaled_by.test(lambda scaler: scaler != "none")
+        elif isinstance(event, Engine):
+            trl = event.role.endswith("Config")
+        if not isinstance(event, Step):
+            continue
+        owned = scaled if event.engine else event.through_scaler.equals(True) & enabled
+        refused = _on_gpu(event) & owned & event.gradients.test(lambda dtypes: "bfloat16" in dtypes)
+        if trl and event.engine == "Trainer" and _quantized(trace):
+            refused &= FALSE  # TRL's own cast: another rule names it
+        yield Candidate(event, refused, blame=event.gradients)
+
+
+def _on_gpu(step: Step) -> Fact:
+    return step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
+
+
+def _quantized(trace: Trace) -> bool:
+    return any(model.quantization.it in ("4bit", "8bit") for model in trace.all(Model))

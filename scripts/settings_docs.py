@@ -1,0 +1,92 @@
+"""Writes docs/settings.md from the settings themselves; `--check` only says whether it is current."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "docs" / "settings.md"
+HEAD = """\
+# Settings
+
+<!-- Written by scripts/settings_docs.py from t4lint/settings.py: change them there. -->
+
+A project's settings stand in `[tool.t4lint]` of `pyproject.toml`, or in `t4lint.toml` without that header. The nearest
+file above what is checked wins; flags of the command line win over it. A key that is not known is an error.
+"""
+
+Schema = dict[str, Any]
+
+
+def page(schema: Schema) -> str:
+    """The page: each setting with its type, its default and what it does, then the tables that settings consist of."""
+    parts = [HEAD, *_settings(schema, "##")]
+    for name, table in sorted(schema.get("$defs", {}).items()):
+        if "properties" in table:
+            parts += [f"## {name}\n", *_description(table), *_settings(table, "###")]
+    return "\n".join(parts)
+
+
+def _settings(schema: Schema, level: str) -> Iterator[str]:
+    required = schema.get("required", [])
+    for name, one in schema.get("properties", {}).items():
+        yield f"{level} {name}\n"
+        yield from _description(one)
+        default = "required" if name in required else f"default: {_default(one.get('default'))}"
+        yield f"- type: {_type(one)}\n- {default}\n"
+
+
+def _description(schema: Schema) -> Iterator[str]:
+    if text := schema.get("description"):
+        yield f"{text.strip()}\n"
+
+
+def _default(value: object) -> str:
+    return "none" if value in (None, [], {}, "") else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _type(schema: Schema) -> str:
+    """A JSON schema type in words."""
+    if reference := schema.get("$ref"):
+        return f"a table, see {reference.rpartition('/')[2]}"
+    if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+        return " or ".join(dict.fromkeys(_type(choice) for choice in choices if choice.get("type") != "null"))
+    if values := schema.get("enum"):
+        return ", ".join(f"`{json.dumps(value)}`" for value in values[:-1]) + f" or `{json.dumps(values[-1])}`"
+    kind = schema.get("type")
+    if kind == "array":
+        return f"a list of {_plural(schema.get('items', {}))}"
+    if kind == "object":
+        return f"a table with {_plural(schema.get('additionalProperties', {}))}"
+    return {"string": "text", "boolean": "`true` or `false`", "integer": "a whole number", "number": "a number"}.get(
+        str(kind), "anything"
+    )
+
+
+def _plural(schema: object) -> str:
+    found = _type(schema) if isinstance(schema, dict) else "anything"
+    return {"text": "texts", "anything": "values", "a number": "numbers", "a whole number": "whole numbers"}.get(
+        found, found
+    )
+
+
+def main() -> int:
+    """Write the page, or with `--check` compare it."""
+    sys.path.insert(0, str(ROOT))
+    from t4lint.settings import schema
+
+    text = page(schema())
+    if "--check" not in sys.argv[1:]:
+        FILE.write_text(text, encoding="utf-8", newline="\n")
+    elif FILE.read_text(encoding="utf-8") != text:
+        print(f"{FILE.relative_to(ROOT)} is out of date: run scripts/settings_docs.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""Comments that hide findings: `# t4lint: ignore[rule] reason`, and `# t4lint: ignore-file[rule]`.
+
+A comment on a line of its own is about the statement below it, one at the end of a line about the statement that the line
+belongs to; without rules in brackets it is about all rules, and about that one line.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from t4lint.findings import Finding, Fix, Report, Suppressed
+from t4lint.fix.text import Lines, Splice, as_edits, spliced, surface
+from t4lint.rule import Rule
+from t4lint.trace import Location
+
+MARK = "t4lint:"
+_COMMENT = re.compile(
+    r"#\s*t4lint:\s*(?P<kind>ignore-file|ignore)(?![\w-])[ \t]*(?P<rules>\[(?P<names>[^\]#]*)\])?[ \t]*(?P<reason>[^#\r\n]*)"
+)
+
+UNUSED = Rule(
+    name="unused-suppression",
+    family="suppression",
+    severity="note",
+    summary="A `# t4lint: ignore` comment that hides nothing",
+    message="{what}",
+    help="Remove the comment.",
+    triggers=(),
+    reads=(),
+    check=lambda trace: iter(()),
+    fix="safe",
+    verifiable=False,
+    fix_title="Remove the comment",
+    page="""A `# t4lint: ignore` comment that hides nothing.
+
+## What happens
+
+The finding that the comment was written for is not there any more, or the comment names a rule that does not exist. If the
+fault comes back one day, the comment will hide it.
+
+## How to fix it
+
+Remove the comment, or the name in it: `t4lint --fix` does.
+
+## When it is right to ignore it
+
+It is only reported for rules that ran, and only where t4lint has seen the whole program: when it is given a folder, or the
+script that is started. Where the same file is also checked for another target, whose findings the comment hides, switch this
+off: `--ignore unused-suppression`.
+
+## Sources
+
+* none: it is about t4lint's own comments
+""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment of ours. `rules` are the names as written, None where there are no brackets; `span` is its part of the text."""
+
+    path: str
+    line: int
+    span: tuple[int, int]
+    whole_file: bool
+    rules: tuple[str, ...] | None
+    reason: str
+    alone: bool  # nothing else stands on its line
+
+
+class Names(NamedTuple):
+    """What the engine knows: which rules a name stands for (nothing: it is no name), and which rules ran."""
+
+    resolve: Callable[[str], Collection[str]]
+    ran: Collection[str]
+    all_ran: bool  # all rules that are on by default did
+
+
+# --- finding comments ----------------------------------------------------------------------------------------------
+
+
+class File:
+    """A text with its comments, and the statements that lines belong to."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.lines = Lines(text)
+        self.surface = surface(path, text)
+
+    @cached_property
+    def comments(self) -> tuple[Comment, ...]:
+        if MARK not in self.text or self.surface == "other":
+            return ()
+        places = _shell_comments(self.text) if self.surface == "shell" else _python_comments(self.text)
+        return tuple(comment for start, end in places for comment in self._ours(start, end))
+
+    def _ours(self, start: int, end: int) -> Iterator[Comment]:
+        line = self.lines.line_of(start)
+        alone = not self.text[self.lines.start_of(line) : start].strip()
+        for match in _COMMENT.finditer(self.text, start, end):
+            names = match["names"]
+            rules = None if match["rules"] is None else tuple(it.strip() for it in names.split(",") if it.strip())
+            span = match.start(), match.start() + len(match[0].rstrip())
+            yield Comment(self.path, line, span, match["kind"] == "ignore-file", rules, match["reason"].strip(), alone)
+
+    def statement(self, line: int) -> tuple[int, int]:
+        """The lines of the statement that a line belongs to; of a command, those that a backslash joins."""
+        if self.surface != "shell":
+            from t4lint.sources.statements import statement_span
+
+            return statement_span(self.text, line)
+        first = last = line
+        while first > 1 and self.lines.line(first - 1).endswith("\\"):
+            first -= 1
+        while last < len(self.lines.starts) and self.lines.line(last).endswith("\\"):
+            last += 1
+        return first, last
+
+    def above(self, line: int) -> range:
+        """The lines of comments that stand directly above a line."""
+        first = line
+        while first > 1 and self.lines.line(first - 1).lstrip().startswith("#"):
+            first -= 1
+        return range(first, line)
+
+    def covers(self, comment: Comment, rule: str, names: Names, line: int) -> bool:
+        """Does a comment hide a finding of `rule` at `line`?"""
+        if comment.rules is not None and not any(rule in names.resolve(name) for name in comment.rules):
+            return False
+        if comment.whole_file:
+            return True
+        first, last = self.statement(line)
+        if comment.alone and comment.line in (*self.above(first), *self.above(line)):
+            return True
+        if comment.rules is None:
+            return comment.line == line
+        return first <= comment.line <= last
+
+
+def _python_comments(text: str) -> Iterator[tuple[int, int]]:
+    import tokenize
+
+    lines = Lines(text)
+    source = "".join(lines.line(number) + "\n" for number in range(1, len(lines.starts) + 1))
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                start = lines.offset(token.start[0], token.start[1] + 1)
+                yield start, start + len(token.string)
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return
+
+
+_SHELL_TOKEN = re.compile(
+    r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|<<-?\s*(?P<quote>['"]?)(?P<here>\w+)(?P=quote)|(?P<comment>(?:(?<=[\s;|&(])|\A)\#[^\r\n]*)""",
+    re.DOTALL,
+)
+
+
+def _shell_comments(text: str) -> Iterator[tuple[int, int]]:
+    """A `#` at the start of a word, outside quotes and here-documents."""
+    position = 0
+    while match := _SHELL_TOKEN.search(text, position):
+        position = match.end()
+        if match["comment"]:
+            yield match.span("comment")
+        elif match["here"]:
+            end = re.compile(rf"^[ \t]*{re.escape(match['here'])}[ \t]*\r?$", re.MULTILINE).search(text, position)
+            line = text.find("\n", position)
+            if end and line >= 0:
+                rest = text[position:line]
+                if " #" in rest:
+                    yield position + rest.index(" #") + 1, line
+                position = end.end()
+
+
+# --- hiding findings -----------------------------------------------------------------------------------------------
+
+
+def hide(
+    findings: Iterable[Finding], texts: Mapping[str, str], names: Names, judged: Collection[str], *, report_unused: bool
+) -> tuple[list[Finding], list[Finding]]:
+    """The findings that stay, those that a comment hides, and (among the first) the comments that hide nothing.
+
+    `judged` are the paths of files of which everything is known that could be found in them.
+    """
+    files = {path: File(path, text) for path, text in texts.items() if MARK in text}
+    shown: list[Finding] = []
+    hidden: list[Finding] = []
+    used: set[tuple[Comment, str]] = set()
+    for finding in findings:
+        file = files.get(finding.location.path)
+        covering = (
+            [it for it in file.comments if file.covers(it, finding.rule, names, finding.location.line)] if file else []
+        )
+        used |= {(comment, finding.rule) for comment in covering}
+        if covering and file:
+            why = Suppressed("comment", covering[0].reason, _location(file, covering[0].span))
+            hidden.append(replace(finding, suppressed=why))
+        else:
+            shown.append(finding)
+    if report_unused:
+        for path in sorted(files.keys() & set(judged)):
+            shown += _unused(files[path], used, names)
+    return shown, hidden
+
+
+def _unused(file: File, used: set[tuple[Comment, str]], names: Names) -> Iterator[Finding]:
+    for comment in file.comments:
+        hides = {rule for other, rule in used if other == comment}
+        if comment.rules is None:
+            if not hides and names.all_ran:
+                yield _finding(file, comment, (), "This comment hides no finding.")
+            continue
+        idle = [name for name in comment.rules if _is_idle(name, hides, names)]
+        unknown = [name for name in comment.rules if not names.resolve(name)]
+        if idle or unknown:
+            yield _finding(file, comment, (*idle, *unknown), _said(idle, unknown))
+
+
+def _is_idle(name: str, hides: set[str], names: Names) -> bool:
+    meant = names.resolve(name)
+    return bool(meant) and not hides & set(meant) and set(meant) <= set(names.ran)
+
+
+def _said(idle: list[str], unknown: list[str]) -> str:
+    parts = [f"there is no rule `{name}`" for name in unknown]
+    if idle:
+        parts.append(f"there is no finding of {', '.join(f'`{name}`' for name in idle)} to hide here")
+    text = "; ".join(parts)
+    return text[:1].upper() + text[1:] + "."
+
+
+def _finding(file: File, comment: Comment, drop: tuple[str, ...], message: str) -> Finding:
+    edits = as_edits(file.path, file.text, [_without(file, comment, drop)])
+    return Finding(
+        rule=UNUSED.name,
+        severity=UNUSED.severity,
+        confidence="certain",
+        location=_location(file, comment.span),
+        message=message,
+        help=UNUSED.help if len(drop) == len(comment.rules or ()) else "Remove the name from the comment.",
+        fix_safety="safe",
+        fix=Fix("safe", UNUSED.fix_title, tuple(edits)),
+    )
+
+
+def _without(file: File, comment: Comment, drop: tuple[str, ...]) -> Splice:
+    """The comment with fewer names, or without it: with its line, or with the blanks before it."""
+    start, end = comment.span
+    kept = [name for name in comment.rules or () if name not in drop]
+    if kept:
+        text = file.text[start:end]
+        return Splice(start, end, re.sub(r"\[[^\]]*\]", f"[{', '.join(kept)}]", text, count=1))
+    line_start, line_stop = file.lines.start_of(comment.line), file.lines.stop_of(comment.line)
+    rest = file.text[end:line_stop]
+    before = file.text[line_start:start]
+    if comment.alone and not before.strip() and not rest.strip():
+        return Splice(line_start, file.lines.end_of(comment.line), "")
+    if rest.strip():
+        return Splice(start, end + len(rest) - len(rest.lstrip()), "")
+    return Splice(line_start + len(before.rstrip()), line_stop, "")
+
+
+def _location(file: File, span: tuple[int, int]) -> Location:
+    return Location(file.path, *file.lines.place(span[0]), *file.lines.place(span[1]))
+
+
+# --- writing comments ----------------------------------------------------------------------------------------------
+
+
+def add_ignores(report: Report, text_of: Callable[[str], str | None], reason: str) -> dict[str, str]:
+    """The texts of files with a comment for each finding that the report shows."""
+    wanted: dict[str, dict[int, list[str]]] = {}
+    for finding in report.findings:
+        if finding.rule != UNUSED.name:
+            rules = wanted.setdefault(finding.location.path, {}).setdefault(finding.location.line, [])
+            rules += [finding.rule] if finding.rule not in rules else []
+    changed: dict[str, str] = {}
+    for path, by_line in wanted.items():
+        text = text_of(path)
+        if text is not None and surface(path, text) != "other":
+            for line in sorted(by_line, reverse=True):  # from the end, so that the lines above stay where they are
+                text = _with_comment(File(path, text), line, by_line[line], reason)
+            changed[path] = text
+    return changed
+
+
+def _with_comment(file: File, line: int, rules: list[str], reason: str) -> str:
+    for comment in file.comments:
+        if comment.line == line and comment.rules is not None and not comment.whole_file:
+            names = ", ".join(dict.fromkeys([*comment.rules, *rules]))
+            start, end = comment.span
+            text = re.sub(r"\[[^\]]*\]", f"[{names}]", file.text[start:end], count=1)
+            return spliced(file.text, [Splice(start, end, text)])
+    text = f"# t4lint: ignore[{', '.join(rules)}]{f' {reason}' if reason else ''}"
+    stop = file.lines.stop_of(line)
+    start = file.lines.start_of(line) + len(file.lines.line(line).rstrip())
+    behind = spliced(file.text, [Splice(start, stop, f"  {text}")])
+    goes_on = file.lines.line(line).endswith("\\")
+    if not goes_on and any(it.line == line and not it.alone for it in File(file.path, behind).comments):
+        return behind
+    first = file.statement(line)[0]  # the line goes on in the next one, or ends inside a string
+    start = file.lines.start_of(first)
+    return spliced(file.text, [Splice(start, start, file.lines.own(f"{file.lines.indent(first)}{text}\n"))])

@@ -1,0 +1,391 @@
+"""Launch commands in workflows, manifests, Dockerfiles, Makefiles and Markdown, with the place of every word."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t4lint.sources.document import Document, LaunchCommand, Word
+from t4lint.sources.launch_files import embedded_shell, is_launch_file
+from t4lint.sources.shell import launches
+from t4lint.trace import Location
+
+Said = list[tuple[str | None, str]]
+
+
+class Found:
+    """The launches in a file, and what stands at their places."""
+
+    def __init__(self, folder: Path, name: str, text: str) -> None:
+        self.text = textwrap.dedent(text).lstrip("\n")
+        (folder / "train.py").write_text("")
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.text, encoding="utf-8")
+        document = Document(name, file, "shell", self.text)
+        self.launches = [command for part in embedded_shell(document) for command in launches(part, folder)]
+
+    def one(self) -> LaunchCommand:
+        (command,) = self.launches
+        return command
+
+    def at(self, place: Location) -> str:
+        lines = self.text.split("\n")
+        if place.line != place.end_line:
+            return f"{place.line}-{place.end_line}"
+        return lines[place.line - 1][place.column - 1 : place.end_column - 1]
+
+    def said(self, words: tuple[Word, ...]) -> Said:
+        return [(word.text, self.at(word.location)) for word in words]
+
+    def exact(self) -> None:
+        """Every known word stands at its place as it is."""
+        for command in self.launches:
+            for word in (*command.arguments, *command.launcher_flags.values(), *command.environment.values()):
+                assert word.text is None or word.text == "true" or self.at(word.location) == word.text, word
+
+    def environment(self, command: LaunchCommand) -> dict[str, str | None]:
+        return {name: word.text for name, word in command.environment.items()}
+
+
+# --- YAML --------------------------------------------------------------------------------------------------------
+
+
+def test_github_workflow(tmp_path: Path) -> None:
+    text = """
+        on: push
+        env:
+          A: "1"
+        jobs:
+          train:
+            runs-on: [self-hosted, gpu]
+            env: {OMP_NUM_THREADS: 4}
+            steps:
+              - uses: actions/checkout@v4
+              - run: |
+                  # é
+                  cd .
+                  python train.py \\
+                    --fp16 --name "${{ matrix.name }}" --ü=1
+                env:
+                  B: it's
+                working-directory: .
+              - run: python train.py --x ${{ env.A }} --y ${{ secrets.TOKEN }}
+              - name: folded
+                run: >-
+                  torchrun --nproc_per_node 2
+                  train.py
+                  --bf16 True
+    """
+    found = Found(tmp_path, ".github/workflows/ci.yml", text)
+    first, second, third = found.launches
+    assert found.said(first.arguments) == [
+        ("--fp16", "--fp16"), ("--name", "--name"), (None, "${{ matrix.name }}"), ("--ü=1", "--ü=1"),
+    ]  # fmt: skip
+    assert found.environment(first) == {"A": "1", "OMP_NUM_THREADS": "4", "B": "it's"}
+    assert found.at(first.environment["OMP_NUM_THREADS"].location) == "4"
+    assert first.where.line == 13 and not first.in_container
+    assert found.said(second.arguments) == [
+        ("--x", "--x"), ("1", "1"), ("--y", "--y"), (None, "${{ secrets.TOKEN }}"),
+    ]  # fmt: skip
+    assert (third.launcher, third.processes_per_node.it) == ("torchrun", 2)
+    assert found.said(third.arguments) == [("--bf16", "--bf16"), ("True", "True")]
+
+
+def test_kubernetes(tmp_path: Path) -> None:
+    text = """
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        spec:
+          pytorchReplicaSpecs:
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                    - name: pytorch
+                      image: team/train:1
+                      workingDir: /app
+                      env:
+                        - name: NCCL_DEBUG
+                          value: INFO
+                        - {name: SECRET, valueFrom: {secretKeyRef: {name: a, key: b}}}
+                      command: ["torchrun", "--nproc_per_node=2", "/app/train.py"]
+                      args:
+                        - --bf16
+                        - "True"
+                        - --name
+                        - a b
+                        - --rank
+                        - $(RANK)
+                    - image: team/train:1
+                      command: [/bin/bash, -c]
+                      args:
+                        - |
+                          pip install x
+                          accelerate launch --num_processes 2 train.py --lr '1e-4'
+                    - image: x
+                      args: [python, train.py, --only-args]
+    """
+    found = Found(tmp_path, "job.yaml", text)
+    first, second, third = found.launches
+    assert first.file == tmp_path / "train.py" and first.in_container
+    assert found.said(first.arguments) == [
+        ("--bf16", "--bf16"), ("True", "True"), ("--name", "--name"), ("a b", "a b"), ("--rank", "--rank"), (None, "$(RANK)"),
+    ]  # fmt: skip
+    assert found.environment(first) == {"NCCL_DEBUG": "INFO"}
+    assert found.said(second.arguments) == [("--lr", "--lr"), ("1e-4", "1e-4")]
+    assert second.where.line == 30
+    assert found.said(third.arguments) == [("--only-args", "--only-args")]
+    found.exact()
+
+
+def test_compose(tmp_path: Path) -> None:
+    text = """
+        x-base: &base
+          image: team/train
+          environment:
+            - OMP_NUM_THREADS=1
+            - HF_TOKEN
+        services:
+          a:
+            <<: *base
+            command: python train.py --epochs 3
+          b:
+            <<: *base
+            environment: {X: 1}
+            entrypoint: ["python", "train.py"]
+            command: ["--x", "1"]
+          c:
+            image: x
+            entrypoint: python -u
+            command:
+              - train.py
+              - --it's
+    """
+    found = Found(tmp_path, "docker-compose.yml", text)
+    first, second, third = found.launches
+    assert found.environment(first) == {"OMP_NUM_THREADS": "1"}
+    assert found.said(first.arguments) == [("--epochs", "--epochs"), ("3", "3")]
+    assert found.said(second.arguments) == [("--x", "--x"), ("1", "1")] and found.environment(second) == {"X": "1"}
+    assert found.said(third.arguments) == [("--it's", "--it's")]
+    found.exact()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train:\n  script:\n    - export A=1\n    - python train.py --x 1\n",
+        "run: python train.py --x 1\nenvs: {A: '1'}\n",
+        "command: >\n  python train.py\n    --x 1\nenvironment_variables:\n  A: 1\n",
+        "command: python train.py\n  --x\n  1\nenv: {A: 1}\n",
+        "command: 'python train.py --x 1'\nenv:\n  A: &a 1\n",
+        'run: "python train.py --x 1"\nenv: {A: 1}\n',
+        "run: |2\n    A=1 python train.py \\\n      --x 1\n",
+        "setup: |\n  pip install x\nrun: |-\n\n\n  export A=1\n  python train.py --x 1\n\n\n",
+        "tasks:\n- cmd: [python, train.py, --x, 1]\n  env: {A: 1}\n",
+    ],
+)
+def test_yaml_scalars(tmp_path: Path, text: str) -> None:
+    found = Found(tmp_path, "x.yaml", text)
+    command = found.one()
+    assert [word.text for word in command.arguments] == ["--x", "1"] and found.environment(command) == {"A": "1"}
+    found.exact()
+
+
+def test_what_yaml_starts_nothing(tmp_path: Path) -> None:
+    assert Found(tmp_path, "x.yaml", "a: python train.py\nrun: [1, 2]\nargs: {a: b}\ncommand:\n").launches == []
+    assert Found(tmp_path, "x.yaml", "run: [python train.py\n").launches == []
+
+
+# --- Dockerfile --------------------------------------------------------------------------------------------------
+
+
+def test_dockerfile(tmp_path: Path) -> None:
+    text = """
+        # syntax=docker/dockerfile:1
+        FROM nvidia/cuda AS base
+        ARG N=2
+        ENV A=1 \\
+            # a comment
+            B="x y"
+        ENV OLD style value
+        WORKDIR /app
+        RUN --mount=type=cache,target=/x pip install torch && \\
+            # another
+            python train.py --n $N
+        FROM other
+        RUN python train.py --clean
+        FROM base
+        RUN <<EOF
+        python train.py --heredoc
+        EOF
+        ENTRYPOINT ["python", "-u", "/app/train.py"]
+        CMD ["--bf16", \\
+             "True", "a\\tb"]
+    """
+    found = Found(tmp_path, "docker/Dockerfile.gpu", text)
+    run, clean, heredoc, start = found.launches
+    assert all(command.in_container and command.file == tmp_path / "train.py" for command in found.launches)
+    assert found.said(run.arguments) == [("--n", "--n"), ("2", "2")]
+    assert run.arguments[1].location.line == 3
+    assert found.environment(run) == {"A": "1", "B": "x y", "OLD": "style value"}
+    assert found.environment(clean) == {}
+    assert found.said(heredoc.arguments) == [("--heredoc", "--heredoc")] and heredoc.where.line == 16
+    assert found.said(start.arguments) == [("--bf16", "--bf16"), ("True", "True"), ("a\tb", "a\\tb")]
+    assert found.environment(start) == {"A": "1", "B": "x y", "OLD": "style value"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CMD python train.py --x 1",
+        "cmd [ \"python\", \"train.py\", \"--x\", \"1\" ]",
+        "ENTRYPOINT python train.py --x 1\nCMD ignored",
+        "ENTRYPOINT [\"python\"]\nCMD [\"train.py\", \"--x\", \"1\"]",
+        "CMD python other.py\nCMD [\"bash\", \"-c\", \"python train.py --x 1\"]",
+        "ENTRYPOINT [\"/bin/sh\", \"-c\"]\nCMD [\"python train.py --x 1\"]",
+        "# escape=`\nRUN python train.py `\n  --x 1",
+        "RUN python train.py \\\n\n  --x 1 \\",
+        "ONBUILD RUN ls\nRUN set -ex; python train.py --x 1",
+    ],
+)  # fmt: skip
+def test_forms_of_instructions(tmp_path: Path, text: str) -> None:
+    found = Found(tmp_path, "Dockerfile", text)
+    assert found.said(found.one().arguments) == [("--x", "--x"), ("1", "1")]
+
+
+# --- Makefile ----------------------------------------------------------------------------------------------------
+
+
+def test_makefile(tmp_path: Path) -> None:
+    text = """
+        GPUS ?= 2
+        ARGS = --lr 1e-4 \\
+           --bf16  # c
+        ARGS += --x ${GPUS}
+        GPUS ?= 8
+        export OMP_NUM_THREADS := 1
+        .PHONY: train
+        train: data
+        \t@torchrun --nproc_per_node=$(GPUS) \\
+        \t  train.py $(ARGS) --out $@ --home $$X $(shell date) $(UNKNOWN)
+        \t-X=1; python train.py --$$X
+    """
+    found = Found(tmp_path, "Makefile", text)
+    first, second = found.launches
+    assert first.processes_per_node.it == 2 and found.at(first.launcher_flags["nproc_per_node"].location) == "2"
+    assert found.said(first.arguments) == [
+        ("--lr", "--lr"), ("1e-4", "1e-4"), ("--bf16", "--bf16"), ("--x", "--x"), ("2", "2"), ("--out", "--out"),
+        (None, "$@"), ("--home", "--home"), (None, "$X"), (None, "$(shell date)"), (None, "$(UNKNOWN)"),
+    ]  # fmt: skip
+    assert first.arguments[1].location.line == 2 and first.arguments[4].location.line == 1
+    assert found.environment(first) == {"OMP_NUM_THREADS": "1"}
+    assert [word.text for word in second.arguments] == ["--1"]
+
+
+def test_variables_of_make_that_never_end(tmp_path: Path) -> None:
+    lines = ["A0 = $(A0)"] + [f"A{n} = {f'$(A{n - 1})' * 50}" for n in range(1, 9)]
+    start = time.process_time()
+    found = Found(tmp_path, "Makefile", "\n".join([*lines, "all:", "\tpython train.py $(A8) --x"]))
+    assert found.one().file is not None
+    assert time.process_time() - start < 3
+
+
+# --- Markdown ----------------------------------------------------------------------------------------------------
+
+
+def test_markdown(tmp_path: Path) -> None:
+    text = """
+        # Train
+        1. Do this
+
+           ```bash
+           CUDA_VISIBLE_DEVICES=0 python train.py \\
+             --bf16 true
+           ```
+        ```console
+        (env) user@host:~$ python train.py --y \\
+        > --z
+        python train.py --output
+        $ ls
+        ```
+        > ~~~{.sh}
+        > # é
+        > accelerate launch --num_processes 2 train.py --q
+        > ~~~
+        ```python
+        !python train.py
+        ```
+        ````md
+        ```bash
+        python train.py --inner
+        ```
+        ````
+        ```sh title="x"
+        python train.py --last
+    """
+    found = Found(tmp_path, "README.md", text)
+    assert [found.said(command.arguments) for command in found.launches] == [
+        [("--bf16", "--bf16"), ("true", "true")],
+        [("--y", "--y"), ("--z", "--z")],
+        [("--q", "--q")],
+        [("--last", "--last")],
+    ]
+    assert [command.where.line for command in found.launches] == [5, 9, 16, 27]
+    found.exact()
+
+
+# --- all ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("Dockerfile", True), ("gpu.dockerfile", True), ("Containerfile", True), ("Makefile", True), ("rules.mk", True),
+        ("README.MD", True), ("a.yml", True), ("run.sh", False), ("train.py", False), ("makefile.py", False), ("x.json", False),
+    ],
+)  # fmt: skip
+def test_names(name: str, is_one: bool) -> None:
+    assert is_launch_file(name) == is_one
+
+
+ALPHABET = "ab:-[]{}&*|>'\"\\\n #$%@`~=()\t"
+PARTS = st.sampled_from(
+    ["python train.py", "RUN ", "CMD ", "ENV ", "```bash\n", "run: ", "\t", "$(A)", "A = ", "<<EOF\n", "\\\n"]
+)
+
+
+@given(
+    st.lists(st.text(alphabet=ALPHABET, max_size=8) | PARTS, max_size=14),
+    st.sampled_from(["Dockerfile", "Makefile", "a.md", "a.yml"]),
+)
+@settings(max_examples=400, deadline=None)
+def test_no_text_raises(parts: list[str], name: str) -> None:
+    text = "".join(parts)
+    for part in embedded_shell(Document(name, Path(name), "shell", text)):
+        for command in launches(part):
+            assert 1 <= command.where.line <= text.count("\n") + 1
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Makefile", "a.md", "a.yml"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "RUN python train.py\n",
+        "a:\n\tpython train.py\n",
+        "```bash\npython train.py\n```\n",
+        "- run: python train.py\n",
+        "ENV A=python \\\n",
+        "$(python) ",
+    ],
+)
+def test_large_files(name: str, unit: str) -> None:
+    start = time.process_time()
+    embedded_shell(Document(name, Path(name), "shell", unit * 20_000))
+    assert time.process_time() - start < 5

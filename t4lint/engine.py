@@ -412,7 +412,9 @@ class Session:
             self.imported |= set(project.modules)
         number = len(self.runs)
         self.runs.append(run_info(file, launch, versions, self.options.cwd))
-        self.notes.extend(result.machine.notes)
+        path = display_path(file, self.options.cwd)
+        for why in dict.fromkeys(result.machine.given_up):
+            self.problems.append(Problem(path, f"a part of this program was not followed: {why}"))
         for source in project.modules.values():
             if not isinstance(source, Problem):
                 notebook = self.notebooks.get(source.document.file)
@@ -427,15 +429,26 @@ class Session:
             from t4lint.interpret import show
 
             self.trace.extend(show.lines(result, self.runs[-1].command))
+        self.sources |= project.read_texts
         known = {library: Value(version) for library, version in versions.items()}
         for segment in result.segments:
             worlds = Worlds(result.machine, segment, known, launch is not None)
             cache_by_kinds: dict[Any, list[Trace]] = {}
             for rule in self.rules:
-                if rule.reads not in cache_by_kinds:
-                    traces = [fill(trace) for trace in worlds.traces(rule.reads)]
-                    cache_by_kinds[rule.reads] = [with_presumption(t) for t in traces] if segment.uncalled else traces
-                self.judge(rule, cache_by_kinds[rule.reads], segment.uncalled, number)
+                try:
+                    if rule.reads not in cache_by_kinds:
+                        traces = [fill(trace) for trace in worlds.traces(rule.reads)]
+                        cache_by_kinds[rule.reads] = (
+                            [with_presumption(t) for t in traces] if segment.uncalled else traces
+                        )
+                    self.judge(rule, cache_by_kinds[rule.reads], segment.uncalled, number)
+                except Exception as error:  # a fault in one rule must not take the others with it
+                    if os.environ.get("T4LINT_DEBUG"):
+                        raise
+                    text = (
+                        f"the rule {rule.name} failed on this file ({type(error).__name__}: {error}); please report it"
+                    )
+                    self.problems.append(Problem(path, text))
 
     def versions_of(self, root: Path, script: Path, launch: LaunchCommand | None) -> dict[str, str]:
         """Pins of the project, of the notebook that the run is or starts from, and of the settings, which win."""

@@ -15,9 +15,11 @@ from t4lint.trace import (
     Autocast,
     Backward,
     Call,
+    Compile,
     Engine,
     EnvironmentVariable,
     Event,
+    Exit,
     Forward,
     Gap,
     GradientRead,
@@ -26,11 +28,13 @@ from t4lint.trace import (
     Loader,
     Location,
     Model,
+    Operation,
     Origin,
     Predicate,
     ProcessGroup,
     Scaler,
     Step,
+    Switch,
     Trace,
     Value,
     Wrap,
@@ -153,6 +157,10 @@ def loaded(dtype: Value, role: str = "load", **fields: Any) -> Model:
     return Model(where=at(12), role=role, dtype=Value(dtype.it), requested_dtype=dtype, **fields)
 
 
+def loaded_as(asked: Any, dtype: str) -> Model:
+    return Model(where=at(12), role="load", requested_dtype=written(asked), dtype=Value(dtype))
+
+
 def full(batch: Any = 32, peak: Any = (20 * GIB, 26 * GIB), state: float = 4 * GIB, **fields: Any) -> Step:
     parts = {"weights": (state, state), "activations": (16 * GIB, 22 * GIB)}
     return step(micro_batch=written(batch), peak=Value(peak), components=Value(parts), backwards=Value(1), **fields)
@@ -164,6 +172,45 @@ def both(fp16: Value, bf16: Value) -> Call:
 
 def needs_network(communication: Any, compute: Any = (0.5, 1.0)) -> Step:
     return step(communication=Value(communication), compute=Value(compute))
+
+
+def stepped(*dtypes: str, through: Any = True, engine: str = "", **fields: Any) -> Step:
+    """A step whose gradients have these dtypes, by default through a scaler."""
+    gradients = written(tuple(dtypes)) if dtypes else DARK
+    return step(gradients=gradients, through_scaler=Value(through), engine=engine, **fields)
+
+
+def operation(role: str, **fields: Any) -> Operation:
+    return Operation(where=at(33), role=role, device=fields.pop("device", CUDA), **fields)
+
+
+def switch(name: str, value: Value) -> Switch:
+    return Switch(where=at(6), name=f"torch.backends.cuda.{name}", value=value)
+
+
+def quantized(kind: str = "4bit", compute: Value = DARK, **fields: Any) -> Model:
+    return Model(where=at(12), role="load", quantization=Value(kind), compute_dtype=compute, **fields)
+
+
+NOT_GIVEN = Value("float32", (Origin("default", "no bnb_4bit_compute_dtype: transformers takes float32", at(11)),))
+SCALED = backward("scaler of the trainer")
+FORWARD = Forward(where=at(29), grad=Value(True), training=Value(True))
+
+
+def compiled(dtype: Value) -> Compile:
+    return Compile(where=at(14), dtype=dtype)
+
+
+def built(raises: Value) -> Call:
+    return Call(where=at(16), function="transformers.Trainer", arguments={}, raises=raises)
+
+
+def called(implementation: str, **fields: Any) -> Attention:
+    return Attention(where=at(33), role="call", implementation=Value(implementation), **fields)
+
+
+def allowed(kernel: Value) -> Attention:
+    return Attention(where=at(32), role="backend", kernel=kernel)
 
 
 DDP = Wrap(where=at(25), how=Value("ddp"))
@@ -455,6 +502,183 @@ CASES: list[Case] = [
     ("nccl-interface-hard-coded", "prefix", [NO], trace(variable(written("ens")), launch())),
     ("nccl-interface-hard-coded", "another variable", [], trace(variable(written("INFO"), "NCCL_DEBUG"), launch())),
     ("nccl-interface-hard-coded", "unknown", [MAYBE], trace(variable(DARK), launch())),
+    ("gradscaler-bf16-gradients", "engine", [YES], trace(SCALED, stepped("bfloat16", engine="Trainer"))),
+    (
+        "gradscaler-bf16-gradients",
+        "by hand",
+        [YES],
+        trace(*scaler("scale", "backward", "step:optimizer"), stepped("bfloat16", "float32")),
+    ),
+    ("gradscaler-bf16-gradients", "fp32", [NO], trace(SCALED, stepped("float32", engine="Trainer"))),
+    ("gradscaler-bf16-gradients", "no scaler", [NO], trace(backward(), stepped("bfloat16", through=False))),
+    (
+        "gradscaler-bf16-gradients",
+        "scaler off",
+        [NO],
+        trace(*scaler("scale", "step:optimizer", enabled=False), stepped("bfloat16")),
+    ),
+    (
+        "gradscaler-bf16-gradients",
+        "TRL casts",
+        [NO],
+        trace(quantized(), engine(written("fp16"), "SFTConfig"), SCALED, stepped("bfloat16", engine="Trainer")),
+    ),
+    ("gradscaler-bf16-gradients", "unknown", [MAYBE], trace(SCALED, stepped(engine="Trainer"))),
+    ("gradscaler-fp16-gradients", "engine", [YES], trace(SCALED, stepped("float16", engine="Accelerator"))),
+    ("gradscaler-fp16-gradients", "adapters", [NO], trace(SCALED, stepped("float32", engine="Trainer"))),
+    ("gradscaler-fp16-gradients", "unknown", [MAYBE], trace(SCALED, stepped(engine="Trainer"))),
+    ("pure-fp16-training", "no scaler", [YES], trace(backward(), stepped("float16", through=False))),
+    ("pure-fp16-training", "scaler", [NO], trace(SCALED, stepped("float16", engine="Trainer"))),
+    ("pure-fp16-training", "adapters in fp32", [NO], trace(stepped("float16", "float32", through=False))),
+    ("pure-fp16-training", "unknown", [MAYBE], trace(stepped(through=False))),
+    (
+        "fp16-overflow-prone-model",
+        "t5",
+        [YES],
+        trace(
+            Model(where=at(12), role="load", subject="m", name=Value("t5-small"), family=Value("t5"), overflow=Value("forward")),
+            step(trains=Value("m"), math=Value({"float16": 1.0})),
+        ),
+    ),
+    (
+        "fp16-overflow-prone-model",
+        "t5 in fp32, and another family",
+        [NO, NO],
+        trace(
+            Model(where=at(12), role="load", subject="m", family=Value("t5"), overflow=Value("forward")),
+            Model(where=at(13), role="load", subject="n", family=Value("bert"), overflow=Value("none")),
+            step(trains=Value("m"), math=Value({"float32": 1.0})),
+            step(trains=Value("n"), math=Value({"float16": 1.0})),
+        ),
+    ),
+    (
+        "fp16-overflow-prone-model",
+        "unknown",
+        [MAYBE],
+        trace(
+            Model(where=at(12), role="load", subject="m", family=DARK, overflow=DARK),
+            step(trains=Value("m"), math=Value({"float16": 1.0})),
+        ),
+    ),
+    ("implicit-checkpoint-dtype", "auto", [YES], trace(loaded_as("auto", "bfloat16"), FORWARD)),
+    ("implicit-checkpoint-dtype", "nothing given", [YES], trace(loaded_as(None, "bfloat16"), FORWARD)),
+    ("implicit-checkpoint-dtype", "stored in fp32", [NO], trace(loaded_as("auto", "float32"), FORWARD)),
+    ("implicit-checkpoint-dtype", "only loaded", [NO], trace(loaded_as("auto", "bfloat16"))),
+    ("implicit-checkpoint-dtype", "written", [NO], trace(loaded_as("float16", "float16"), FORWARD)),
+    ("implicit-checkpoint-dtype", "bf16 run", [NO], trace(loaded_as("auto", "bfloat16"), engine(written("bf16")), FORWARD)),
+    (
+        "implicit-checkpoint-dtype",
+        "unknown",
+        [MAYBE],
+        trace(Model(where=at(12), role="load", requested_dtype=written("auto"), dtype=DARK), FORWARD),
+    ),
+    ("bce-loss-under-autocast", "inside", [YES], trace(operation("binary_cross_entropy", autocast=Value("float16")))),
+    (
+        "bce-loss-under-autocast",
+        "outside, and on the CPU",
+        [NO, NO],
+        trace(
+            operation("binary_cross_entropy", autocast=Value("none")),
+            operation("binary_cross_entropy", autocast=Value("float16"), device=Value("cpu")),
+            operation("masked_fill", autocast=Value("float16")),
+        ),
+    ),
+    ("bce-loss-under-autocast", "unknown", [MAYBE], trace(operation("binary_cross_entropy", autocast=DARK))),
+    (
+        "mask-constant-beyond-fp16",
+        "beyond",
+        [YES],
+        trace(operation("masked_fill", dtype=Value("float16"), constant=written(-1e9))),
+    ),
+    (
+        "mask-constant-beyond-fp16",
+        "in range, infinite, in fp32",
+        [NO, NO, NO],
+        trace(
+            operation("masked_fill", dtype=Value("float16"), constant=written(-1e4)),
+            operation("full", dtype=Value("float16"), constant=written(float("-inf"))),
+            operation("masked_fill", dtype=Value("float32"), constant=written(-1e9)),
+        ),
+    ),
+    (
+        "mask-constant-beyond-fp16",
+        "unknown",
+        [MAYBE, MAYBE],
+        trace(
+            operation("masked_fill", dtype=DARK, constant=written(-1e9)),
+            operation("masked_fill", dtype=Value("float16"), constant=DARK),
+        ),
+    ),
+    ("flash-attn-direct-call", "called", [YES], trace(called("flash_attn", kernel=Value("flash")))),
+    ("flash-attn-direct-call", "version 1", [NO], trace(called("flash_attn", kernel=Value("flash 1")))),
+    ("flash-attn-direct-call", "others", [], trace(called("sdpa", kernel=Value("flash")))),
+    ("flash-attn-direct-call", "a fallback", [MAYBE], trace(called("flash_attn", kernel=DARK))),
+    ("sdpa-restricted-to-flash", "context", [YES], trace(allowed(Value("none")))),
+    (
+        "sdpa-restricted-to-flash",
+        "switches",
+        [NO, YES],
+        trace(switch("enable_math_sdp", written(False)), switch("enable_mem_efficient_sdp", written(False))),
+    ),
+    ("sdpa-restricted-to-flash", "efficient", [NO], trace(allowed(Value("efficient")))),
+    ("sdpa-restricted-to-flash", "unknown", [MAYBE], trace(allowed(DARK))),
+    ("mem-efficient-sdp-disabled", "off", [YES], trace(switch("enable_mem_efficient_sdp", written(False)))),
+    ("mem-efficient-sdp-disabled", "on", [NO], trace(switch("enable_mem_efficient_sdp", written(True)))),
+    (
+        "mem-efficient-sdp-disabled",
+        "nothing left",
+        [NO],
+        trace(switch("enable_math_sdp", written(False)), switch("enable_mem_efficient_sdp", written(False))),
+    ),
+    ("mem-efficient-sdp-disabled", "unknown", [MAYBE], trace(switch("enable_mem_efficient_sdp", DARK))),
+    (
+        "trl-qlora-with-fp16",
+        "cast by TRL",
+        [YES],
+        trace(quantized(), engine(written("fp16"), "SFTConfig"), SCALED, stepped("bfloat16", engine="Trainer")),
+    ),
+    (
+        "trl-qlora-with-fp16",
+        "cast back",
+        [NO],
+        trace(quantized(), engine(written("fp16"), "SFTConfig"), SCALED, stepped("float32", engine="Trainer")),
+    ),
+    (
+        "trl-qlora-with-fp16",
+        "not quantized",
+        [NO],
+        trace(engine(written("fp16"), "SFTConfig"), SCALED, stepped("bfloat16", engine="Trainer")),
+    ),
+    (
+        "trl-qlora-with-fp16",
+        "unknown",
+        [MAYBE],
+        trace(quantized(), engine(written("fp16"), "SFTConfig"), SCALED, stepped(engine="Trainer")),
+    ),
+    ("bnb-compute-dtype-unset", "left out", [YES], trace(quantized(compute=NOT_GIVEN))),
+    ("bnb-compute-dtype-unset", "float32 written", [NO], trace(quantized(compute=written("float32")))),
+    ("bnb-compute-dtype-unset", "float16", [NO], trace(quantized(compute=written("float16")))),
+    ("bnb-compute-dtype-unset", "overflows", [NO], trace(quantized(compute=NOT_GIVEN, overflow=Value("forward")))),
+    ("bnb-compute-dtype-unset", "8 bits", [], trace(quantized("8bit"))),
+    ("bnb-compute-dtype-unset", "unknown", [MAYBE], trace(quantized())),
+    ("bnb-bf16-compute-dtype", "written", [YES], trace(quantized(compute=written("bfloat16")))),
+    ("bnb-bf16-compute-dtype", "float16", [NO], trace(quantized(compute=written("float16")))),
+    ("bnb-bf16-compute-dtype", "a guard", [NO], trace(BF16_ASKED, quantized(compute=from_guard("bfloat16")))),
+    (
+        "bnb-bf16-compute-dtype",
+        "one flag for both",
+        [NO],
+        trace(quantized(compute=written("bfloat16", 4)), engine(written("bf16", 4))),
+    ),
+    ("bnb-bf16-compute-dtype", "unknown", [MAYBE], trace(quantized())),
+    ("quantized-base-without-adapters", "refused", [YES], trace(built(Value("ValueError: purely quantized models")))),
+    ("quantized-base-without-adapters", "accepted", [NO], trace(built(Value(None)))),
+    ("quantized-base-without-adapters", "observed", [YES], trace(Exit(where=at(16), reason=Value("purely quantized")))),
+    ("quantized-base-without-adapters", "unknown", [MAYBE], trace(built(DARK))),
+    ("torch-compile-with-bf16", "bf16", [YES], trace(compiled(written("bfloat16")))),
+    ("torch-compile-with-bf16", "fp16", [NO], trace(compiled(written("float16")))),
+    ("torch-compile-with-bf16", "named elsewhere", [NO], trace(compiled(written("bfloat16")), engine(written("bf16")))),
+    ("torch-compile-with-bf16", "unknown", [MAYBE], trace(compiled(DARK))),
 ]
 
 

@@ -49,5 +49,5 @@ def bce_loss_under_autocast(trace: Trace) -> Iterator[Candidate]:
         yield Candidate(
             operation,
             operation.autocast.test(lambda dtype: dtype != "none") & on_gpu,
-            words={"dtype": operation.autocast},
+            words={"dtype": operation.autocast.it},
         )

@@ -68,8 +68,8 @@ def fp16_overflow_prone_model(trace: Trace) -> Iterator[Candidate]:
             half & prone if prone.holds is not False else FALSE,
             blame=blame,
             words={
-                "model": model.name,
-                "family": model.family,
+                "model": model.name.it,
+                "family": model.family.it,
                 "where": WHERE.get(str(model.overflow.it), "its values pass 65504"),
             },
             related=(model,),

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Backward, Engine, Fact, Model, Scaler, Step, Trace
+from t4lint.trace import FALSE, NOT_SAID, Backward, Engine, Fact, Model, Scaler, Step, Trace, Value
 
 
 @rule(
@@ -46,10 +46,15 @@ from t4lint.trace import FALSE, Backward, Engine, Fact, Model, Scaler, Step, Tra
     fix="unsafe",
 )
 def gradscaler_bf16_gradients(trace: Trace) -> Iterator[Candidate]:
+    switches: dict[str, Value] = {}
     enabled, scaled, trl = FALSE, FALSE, False
     for event in trace.events:
-        if isinstance(event, Scaler) and event.operation == "step":
-            enabled = event.enabled.equals(True)
+        if isinstance(event, Scaler):
+            if event.operation == "init":
+                switches[event.subject] = event.enabled
+            elif event.operation == "step":
+                given = event.enabled if event.enabled != NOT_SAID else switches.get(event.subject, NOT_SAID)
+                enabled = given.equals(True, if_unknown=True if given == NOT_SAID else None)
         elif isinstance(event, Backward):
             scaled = event.scaled_by.test(lambda scaler: scaler != "none")
         elif isinstance(event, Engine):

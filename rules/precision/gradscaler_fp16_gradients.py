@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Backward, Fact, Model, Scaler, Step, Trace
+from t4lint.trace import FALSE, NOT_SAID, Backward, Fact, Model, Scaler, Step, Trace, Value
 
 
 @rule(
@@ -45,10 +45,15 @@ from t4lint.trace import FALSE, Backward, Fact, Model, Scaler, Step, Trace
     fix="unsafe",
 )
 def gradscaler_fp16_gradients(trace: Trace) -> Iterator[Candidate]:
+    switches: dict[str, Value] = {}
     enabled, scaled = FALSE, FALSE
     for event in trace.events:
-        if isinstance(event, Scaler) and event.operation == "step":
-            enabled = event.enabled.equals(True)
+        if isinstance(event, Scaler):
+            if event.operation == "init":
+                switches[event.subject] = event.enabled
+            elif event.operation == "step":
+                given = event.enabled if event.enabled != NOT_SAID else switches.get(event.subject, NOT_SAID)
+                enabled = given.equals(True, if_unknown=True if given == NOT_SAID else None)
         elif isinstance(event, Backward):
             scaled = event.scaled_by.test(lambda scaler: scaler != "none")
         if not isinstance(event, Step):

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Autocast, Engine, Fact, Forward, Model, Step, Trace, Value
+from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model, Step, Trace, Value
 
 
 @rule(
@@ -41,7 +41,7 @@ from t4lint.trace import FALSE, Autocast, Engine, Fact, Forward, Model, Step, Tr
     "products against 42 in fp16.",
     help="Write the dtype: `torch.float16` for weights that stay frozen, `torch.float32` for weights that are trained.",
     triggers=("auto", "from_pretrained"),
-    reads=(Model, Engine, Autocast, Step, Forward),
+    reads=(Model, Engine, Autocast, Step, Forward, Backward),
     fix="unsafe",
 )
 def implicit_checkpoint_dtype(trace: Trace) -> Iterator[Candidate]:
@@ -56,6 +56,7 @@ def implicit_checkpoint_dtype(trace: Trace) -> Iterator[Candidate]:
         slow = asked & (_stored(model, auto) if asked.holds is not False else FALSE)
         if silent or model.quantization.it not in (None, "none") or _cast_later(trace, model):
             slow &= FALSE
+        slow &= _used_later(trace, model)
         yield Candidate(
             model,
             slow,
@@ -71,6 +72,14 @@ def implicit_checkpoint_dtype(trace: Trace) -> Iterator[Candidate]:
 def _stored(model: Model, auto: bool) -> Fact:
     language_model = "CausalLM" in model.evidence or "ImageTextToText" in model.evidence
     return model.dtype.equals("bfloat16", if_unknown=True if auto and language_model else None)
+
+
+def _used_later(trace: Trace, model: Model) -> Fact:
+    """A script that only loads and saves does no arithmetic."""
+    later = trace.events[trace.events.index(model) + 1 :]
+    if any(isinstance(event, (Forward, Backward, Step)) for event in later):
+        return Fact(True)
+    return ~trace.never(Forward, lambda event: FALSE)
 
 
 def _bf16_asked(trace: Trace) -> bool:

@@ -54,7 +54,7 @@ def mask_constant_beyond_fp16(trace: Trace) -> Iterator[Candidate]:
             operation,
             beyond & half if beyond.holds is not False else beyond,
             blame=operation.constant,
-            words={"constant": operation.constant, "function": operation.role},
+            words={"constant": operation.constant.it, "function": operation.role},
         )
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Backward, Fact, Optimizer, Step, Trace, Value
+from t4lint.trace import FALSE, Backward, Fact, Optimizer, Step, Trace, Value, unknown
 
 SMALLEST_FP16 = 6e-8
 
@@ -55,6 +55,8 @@ def pure_fp16_training(trace: Trace) -> Iterator[Candidate]:
         optimizer = built.get(step.subject)
         bare = _on_gpu(step) & step.gradients.test(lambda dtypes: tuple(dtypes) == ("float16",))
         bare &= ~scaled if step.engine else step.through_scaler.within((False, "none", ""))
+        if step.gradients.likely:
+            bare = Fact(None, (unknown("the checkpoint is only presumed to hold fp16"),))
         if optimizer is not None and _keeps_copies(optimizer.name):
             bare &= FALSE
         breaks = optimizer is not None and _writes_infinities(optimizer)

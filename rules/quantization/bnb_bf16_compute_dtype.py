@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Model, Predicate, Trace, Value
+from t4lint.trace import FALSE, Engine, Location, Model, Predicate, Trace, Value
 
 
 @rule(
@@ -39,7 +39,7 @@ from t4lint.trace import FALSE, Model, Predicate, Trace, Value
     message="The 4-bit layers compute in bf16, and a T4 emulates it: about 2.2 TFLOPS for matrix products against 42 in fp16.",
     help="Write `bnb_4bit_compute_dtype=torch.float16`.",
     triggers=("bnb_4bit_compute_dtype",),
-    reads=(Model, Predicate),
+    reads=(Model, Predicate, Engine),
     fix="unsafe",
 )
 def bnb_bf16_compute_dtype(trace: Trace) -> Iterator[Candidate]:
@@ -48,9 +48,21 @@ def bnb_bf16_compute_dtype(trace: Trace) -> Iterator[Candidate]:
     for model in trace.all(Model):
         if model.quantization.it == "4bit":
             slow = model.compute_dtype.test(lambda dtype: str(dtype).removeprefix("torch.") == "bfloat16")
-            if _guarded(trace, model.compute_dtype):
+            if _guarded(trace, model.compute_dtype) or _named_elsewhere(trace, model.compute_dtype):
                 slow &= FALSE
             yield Candidate(model, slow, blame=model.compute_dtype)
+
+
+def _named_elsewhere(trace: Trace, value: Value) -> bool:
+    """One flag that also asks for bf16 mixed precision: that finding speaks."""
+    place = _place(value)
+    return place is not None and any(
+        engine.mixed_precision.it == "bf16" and _place(engine.mixed_precision) == place for engine in trace.all(Engine)
+    )
+
+
+def _place(value: Value) -> Location | None:
+    return next((origin.location for origin in value.origins if origin.location is not None), None)
 
 
 def _guarded(trace: Trace, value: Value) -> bool:

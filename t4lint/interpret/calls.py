@@ -12,6 +12,7 @@ from t4lint.interpret import expressions, statements
 from t4lint.interpret.operators import tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
+    PRESUMED,
     Abstract,
     Bound,
     Choice,
@@ -27,6 +28,7 @@ from t4lint.interpret.values import (
     Symbol,
     Tensor,
     Unknown,
+    with_origin,
 )
 from t4lint.libraries import registry
 from t4lint.libraries.api import Arguments
@@ -113,7 +115,8 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
     scope = Scope(function.scope)
     static = any(isinstance(d, Symbol) and d.name == "builtins.staticmethod" for d in function.decorators)
     if receiver is not None and not static:
-        arguments = Arguments((receiver, *arguments.positional), arguments.keywords, arguments.open)
+        positional = (receiver, *arguments.positional)
+        arguments = Arguments(positional, arguments.keywords, arguments.open, arguments.uncalled)
     bind_parameters(m, function, arguments, scope)
     path, control, regions, choosing = m.path, m.control, len(m.regions), m.choosing
     m.choosing = ()
@@ -185,6 +188,10 @@ def bind_parameters(m: Machine, function: Function, arguments: Arguments, scope:
 
 
 def missing(m: Machine, function: Function, name: str, arguments: Arguments) -> Abstract:
+    if arguments.uncalled and name in function.defaults:
+        return with_origin(function.defaults[name], PRESUMED)
+    if arguments.uncalled:
+        return Unknown(f"nothing in the project calls {function.name}", uid=f"parameter {id(function.node)} {name}")
     if arguments.open:
         return Unknown(f"{name} may be given by star-arguments that are not known")
     return function.defaults.get(name) or Unknown(
@@ -259,12 +266,12 @@ def enter_uncalled(m: Machine, functions: Sequence[Function]) -> None:
             if id(function.node) in m.entered:
                 continue
         with m.at(function.source, function.node):
-            enter(m, function, Arguments(open=True), receiver)
+            enter(m, function, Arguments(open=True, uncalled=True), receiver)
 
 
 def uncalled_instance(m: Machine, cls: Class) -> Abstract:
     with m.at(cls.source, cls.node):
-        value = instantiate(m, cls, Arguments(open=True))
+        value = instantiate(m, cls, Arguments(open=True, uncalled=True))
     return value if isinstance(value, (Instance, Object)) else Instance(cls)
 
 

@@ -113,6 +113,7 @@ class Machine:
         self.drafts: list[Draft] = []
         self.gaps: list[GapDraft] = []
         self.notes: list[str] = []
+        self.given_up: list[str] = []  # why parts of the program were not followed
         self.logs: list[list[tuple[Any, Any, Any]]] = []
         self.path: dict[str, bool] = {}
         self.regions: list[Any] = []

@@ -100,6 +100,8 @@ def _constants(name: str, left: Const, right: Const) -> Abstract:
         return unknown_from(name, left, right)
     if name == "Multiply" and (_length(a) or _length(b)) and not (_small(a) and _small(b)):
         return unknown_from(name, left, right)
+    if name == "Modulo" and isinstance(a, (str, bytes)) and any(character.isdigit() for character in str(a)):
+        return unknown_from(name, left, right)  # a width in a format may ask for any number of characters
     try:
         result = ARITHMETIC[name](a, b)
     except Exception:

@@ -24,6 +24,7 @@ class Project:
             Path, Document
         ] = {}  # modules that stand in no file of their own: notebooks, %%writefile cells
         self.modules: dict[Path, SourceModule | Problem] = {}
+        self.read_texts: dict[str, str] = {}  # other files that runs have read, by path as shown
         self.places: dict[tuple[str, Path], Path | None] = {}
 
     def load(self, file: Path, name: str) -> SourceModule | Problem:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from t4lint.interpret.project import Project
 from t4lint.interpret.source import SourceModule
 from t4lint.interpret.values import PRESUMED, Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
 from t4lint.interpret.worlds import Segment
+from t4lint.libraries.configs import accelerate_config
 from t4lint.sources.document import LaunchCommand, Word
 from t4lint.trace import Event, Launch, Loader, Model, Value
 
@@ -41,22 +44,45 @@ def interpret(
     if isinstance(source, Problem):
         return source
     arguments = launch.arguments if launch is not None else ()
-    machine = Machine(project, target, versions, arguments, environment_of(launch), launch)
+    machine = Machine(project, target, versions, arguments, environment_of(launch, project), launch)
     machine.entered = entered if entered is not None else set()
     module = ProjectModule(source, Scope())
     machine.globals[f"module {script}"] = module
-    try:
-        run_module(machine, module, main)
-    except (Exhausted, RecursionError) as error:
-        machine.notes.append(str(error) or "the program is nested too deeply")
-        machine.gap(Event.__subclasses__(), "t4lint gave up on a part of the program")
-        reset(machine)
+    with deep_recursion():
+        try:
+            run_module(machine, module, main)
+        except (Exhausted, RecursionError) as error:
+            give_up(machine, error)
+            reset(machine)
     if launch is not None:
         machine.drafts.insert(0, launch_draft(source, launch))
     segments = [Segment(machine.drafts, machine.gaps)]
     finish(machine, machine.drafts, uncalled=False)
-    segments.extend(uncalled_segments(machine, source))
+    with deep_recursion():
+        segments.extend(uncalled_segments(machine, source))
     return Interpretation(machine, segments)
+
+
+# Frames that one interpretation may nest: about 2,000 levels of syntax. CPython 3.11 and later keep Python frames off the
+# C stack; before that the default limit stays.
+RECURSION_LIMIT = 12_000
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    if sys.version_info >= (3, 11):
+        sys.setrecursionlimit(max(before, RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def give_up(machine: Machine, error: BaseException) -> None:
+    """A part of the program was not followed: every absence is unknown from here on, and the report says so."""
+    machine.given_up.append(str(error) if isinstance(error, Exhausted) else "it is nested too deeply")
+    machine.gap(Event.__subclasses__(), "t4lint gave up on a part of the program")
 
 
 def reset(machine: Machine) -> None:
@@ -91,7 +117,7 @@ def uncalled_segments(machine: Machine, source: SourceModule) -> list[Segment]:
         try:
             enter_uncalled(machine, [function])
         except (Exhausted, RecursionError) as error:
-            machine.notes.append(str(error) or "the program is nested too deeply")
+            give_up(machine, error)
         finish(machine, machine.drafts, uncalled=True)
         if machine.drafts:
             segments.append(Segment(machine.drafts, machine.gaps, uncalled=True))
@@ -122,7 +148,7 @@ def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
                 draft.fields["device"] = Const("cpu", (Step("derived", "nothing moves this model to the GPU"),))
 
 
-def environment_of(launch: LaunchCommand | None) -> dict[str, Abstract]:
+def environment_of(launch: LaunchCommand | None, project: Project) -> dict[str, Abstract]:
     """The environment that a launch gives the script, with accelerate's own variables."""
     if launch is None:
         return {}
@@ -133,6 +159,8 @@ def environment_of(launch: LaunchCommand | None) -> dict[str, Abstract]:
     config = launch.launcher_flags.get("config_file")
     if precision is not None:
         result["ACCELERATE_MIXED_PRECISION"] = word_value(precision, "--mixed_precision", "flag")
+    elif (written := accelerate_config(project, launch)) is not None:
+        result["ACCELERATE_MIXED_PRECISION"] = written.items.get("mixed_precision") or Const("no")
     elif config is not None:
         step = Step("flag", f"--config_file {config.text}", location=config.location)
         result["ACCELERATE_MIXED_PRECISION"] = Unknown(

@@ -62,6 +62,7 @@ class Worlds:
         self._events: dict[tuple[int, tuple[tuple[str, bool | None], ...]], Event] = {}
         self._tests: dict[int, frozenset[str]] = {}
         self._spans: dict[tuple[str, int], tuple[int, int]] = {}
+        self._lines: dict[str, list[str]] = {}
 
     def traces(self, kinds: tuple[type[Event], ...]) -> list[Trace]:
         """One trace a world for a rule that reads these kinds."""
@@ -105,6 +106,7 @@ class Worlds:
         kind: Any = draft.kind
         texts = plain_fields(kind)
         values = {name: value if name in texts else self.value(value, world) for name, value in draft.fields.items()}
+        values.update({name: number(value) for name, value in values.items() if name in QUANTITIES})
         return draft.kind(
             where=self.where(draft), role=draft.role, subject=draft.subject, loops=draft.loops, phase=draft.phase,
             guards=open_guards, **values,
@@ -121,9 +123,18 @@ class Worlds:
             self._spans[key] = statement_span(document.text, line)
         first, last = self._spans[key]
         if positions is not None:
-            lines = document.text.splitlines()
+            lines = self.lines_of(document)
             return positions.locate(first, 1, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
-        return Location(location.path, first, 1, last, location.end_column if last == location.end_line else 1)
+        lines = self.lines_of(document)
+        start = lines[first - 1] if first <= len(lines) else ""
+        end = len(lines[last - 1]) + 1 if last <= len(lines) else location.end_column
+        return Location(location.path, first, len(start) - len(start.lstrip()) + 1, last, end)
+
+    def lines_of(self, document: Any) -> list[str]:
+        key = str(document.file) if hasattr(document, "file") else ""
+        if key not in self._lines:
+            self._lines[key] = document.text.splitlines()
+        return self._lines[key]
 
     # --- values ---
 
@@ -179,17 +190,38 @@ class Worlds:
         return tuple(origins), likely
 
 
-def _collect(value: Any, found: set[str]) -> None:
+# fields that count something: anything but a number there is a fault of another kind, and no quantity
+QUANTITIES = frozenset({
+    "micro_batch", "eval_micro_batch", "batch_size", "accumulation", "sequence_length", "workers", "prefetch_factor",
+    "parameters", "trainable", "backwards", "length", "head_dim",
+})  # fmt: skip
+
+
+def number(value: Any) -> Any:
+    """A quantity as a number, or unknown: `--bs` without `type=int` is text."""
+    if not isinstance(value, Value) or not value.known or value.it is None:
+        return value
+    if isinstance(value.it, (int, float)) and not isinstance(value.it, bool):
+        return value
+    return replace(value, it=None, unknown=f"it is no number: {str(value.it)[:40]!r}")
+
+
+MAX_DEPTH = 6  # of nested containers in a field: a dict may hold itself
+
+
+def _collect(value: Any, found: set[str], depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        return
     if isinstance(value, Choice):
         found.add(value.test)
-        _collect(value.yes, found)
-        _collect(value.no, found)
+        _collect(value.yes, found, depth + 1)
+        _collect(value.no, found, depth + 1)
     elif isinstance(value, dict):
         for item in value.values():
-            _collect(item, found)
+            _collect(item, found, depth + 1)
     elif isinstance(value, DictValue):
         for item in value.items.values():
-            _collect(item, found)
+            _collect(item, found, depth + 1)
 
 
 def _settled(value: Abstract, world: Mapping[str, bool]) -> Abstract:

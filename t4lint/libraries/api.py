@@ -26,6 +26,7 @@ class Arguments:
     positional: tuple[Abstract, ...] = ()
     keywords: dict[str, Abstract] = field(default_factory=dict)
     open: bool = False
+    uncalled: bool = False  # nothing calls it: defaults are what it would take
 
     def get(self, name: str, position: int | None = None) -> Abstract | None:
         """The argument given by keyword or at a position; None when it is not given."""
@@ -156,15 +157,20 @@ def aliases(table: Mapping[str, str]) -> None:
     ALIASES.update(table)
 
 
-def plain(value: Abstract) -> Any:
+MAX_PLAIN = 8  # nested containers: a list may hold itself
+
+
+def plain(value: Abstract, depth: int = 0) -> Any:
     """A Python value from constants, lists and dicts of constants; raises ValueError for anything unknown."""
     from t4lint.interpret.values import ListValue
 
     if isinstance(value, Const):
         return value.value
+    if depth > MAX_PLAIN:
+        raise ValueError("nested too deeply")
     if isinstance(value, ListValue) and value.complete:
-        items = [plain(item) for item in value.items]
+        items = [plain(item, depth + 1) for item in value.items]
         return tuple(items) if value.kind == "tuple" else items
     if isinstance(value, DictValue) and value.complete:
-        return {key: plain(item) for key, item in value.items.items()}
+        return {key: plain(item, depth + 1) for key, item in value.items.items()}
     raise ValueError("not a plain value")

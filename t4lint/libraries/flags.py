@@ -21,6 +21,7 @@ class Flags:
     open: bool = False
     why: str = ""
     launched: bool = False
+    file: dict[str, Abstract] = field(default_factory=dict)  # values of a configuration file, below what flags give
 
 
 def read(m: Any) -> Flags:
@@ -129,6 +130,11 @@ def override(flags: Flags, names: Sequence[str], default: Abstract, kind: str) -
     if found is not None:
         key, words = found
         return converted(words, kind, flag_step(key, words, flags))
+    written = next(
+        (flags.file[key] for key in (name.lstrip("-").replace("-", "_") for name in names) if key in flags.file), None
+    )
+    if written is not None:
+        return written
     if flags.open:
         return Unknown(f"--{names[0].lstrip('-')} may be given: {flags.why}", default.origins)
     return default

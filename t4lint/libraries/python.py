@@ -9,6 +9,7 @@ from t4lint.interpret.expressions import Elements, compare, element_of, hashable
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
+    PRESUMED,
     Abstract,
     Bound,
     Choice,
@@ -225,6 +226,11 @@ def extreme(call: Call) -> Abstract:
     tensors = [part for part in parts if isinstance(part, Tensor)]
     if tensors:
         return tensor_of(*tensors)
+    if (
+        any(isinstance(value, Const) and isinstance(value.value, (range, str, bytes)) for value in values)
+        and len(values) == 1
+    ):
+        return unknown_from(call.name, *values)
     small = all(
         isinstance(value, Const) and isinstance(value.value, (int, float)) and abs(value.value) < 10**6
         for value in values
@@ -393,6 +399,21 @@ def print_or_exit(call: Call) -> Abstract:
     return NONE if call.name == "builtins.print" else NEVER
 
 
+@calls("builtins.exec", "builtins.eval", "runpy.run_path", "runpy.run_module")
+def run_text(call: Call) -> Abstract:
+    """Code that is text: whatever it may reach is no longer known (nanoGPT's configurator reads the command line so)."""
+    m = call.machine
+    for scope in m.frames[-1].scope.chain():
+        for name, value in list(scope.names.items()):
+            if isinstance(value, Const) and not name.startswith("__") and call.name == "builtins.exec":
+                m.write(scope.names, name, Const(value.value, (*value.origins, PRESUMED), value.varies))
+            elif isinstance(value, (Instance, Object)) and call.name == "builtins.exec":
+                for key, item in list(value.attributes.items()):
+                    if isinstance(item, Const) and not key.startswith("$"):
+                        m.write(value.attributes, key, Unknown("code that is text may have changed it"))
+    return Unknown("the value of code that is text")
+
+
 @calls("builtins.type")
 def type_(call: Call) -> Abstract:
     value = call.argument("object", 0)
@@ -432,6 +453,8 @@ def string_method(call: Call) -> Abstract:
         from t4lint.interpret.expressions import comparable
 
         plain = [comparable(value) for value in values]
+        if name == "format" and ":" in receiver.value or name == "zfill":
+            return unknown_from(name, receiver, *values)  # a width may ask for any number of characters
         if all(part is not None for part in plain) and len(receiver.value) < 10_000:
             try:
                 result = getattr(receiver.value, name)(*[part[0] for part in plain if part is not None])

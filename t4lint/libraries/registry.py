@@ -57,7 +57,11 @@ MODELS = {
     "transformer_engine": ("torch", "kernels"),
     "triton": ("torch", "kernels"),
 }
-PYTHON = ("python", "arguments")
+PYTHON = ("python", "arguments", "configs")
+# libraries that read configuration files, modelled in one file
+CONFIGS = frozenset(
+    {"yaml", "omegaconf", "hydra", "toml", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed"}
+)
 # command line libraries, modelled in one file
 ENTRY = frozenset({"click", "typer", "fire", "absl", "simple_parsing", "tyro", "jsonargparse", "configargparse"})
 
@@ -109,6 +113,8 @@ def load(top: str) -> None:
         names = PYTHON
     elif top in ENTRY:
         names = (*PYTHON, "entry")
+    elif top in CONFIGS:
+        names = (*PYTHON, "torch", "configs")
     for name in names:
         importlib.import_module(f"t4lint.libraries.{name}")
 
@@ -283,15 +289,16 @@ def is_command(function: Function) -> bool:
     """Is a function the entry of a command line program (click), which reads its parameters from the command line?"""
     if not function.decorators:
         return False
-    from t4lint.libraries import entry
+    from t4lint.libraries import configs, entry
 
-    return entry.is_command(function)
+    return entry.is_command(function) or configs.hydra_of(function) is not None
 
 
 def enter_command(m: Any, function: Function) -> Abstract:
-    from t4lint.libraries import entry
+    from t4lint.libraries import configs, entry
 
-    return entry.enter_command(m, function)
+    decorator = configs.hydra_of(function)
+    return configs.enter_hydra(m, function, decorator) if decorator is not None else entry.enter_command(m, function)
 
 
 # --- instances of project classes that derive from library classes ------------------------------------------------

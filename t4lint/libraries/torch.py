@@ -57,7 +57,6 @@ aliases({
     "torch.distributed.fsdp.fully_sharded_data_parallel": "torch.distributed.fsdp",
     "torch.optim.optimizer.Optimizer": "torch.optim.Optimizer",
     "torch.optim.adamw.AdamW": "torch.optim.AdamW",
-    "torch.backends.cuda.enable_flash_sdp": "torch.backends.cuda.enable_flash_sdp",
 })  # fmt: skip
 
 EFFECTS: tuple[type[Event], ...] = (
@@ -277,7 +276,12 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         if isinstance(result, Abstract):
             return result
         made = with_math(m, facts, target, math, origins)
-        single = target.name in ("torch.nn.Linear", "torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d")
+        single = isinstance(target, Object) and target.name in (
+            "torch.nn.Linear",
+            "torch.nn.Conv1d",
+            "torch.nn.Conv2d",
+            "torch.nn.Conv3d",
+        )
         return Tensor(exact(m, made, math) if single else made)
     for tensor in tensors_in(result):
         facts = facts.joined(tensor.facts)

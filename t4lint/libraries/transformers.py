@@ -6,6 +6,7 @@ Defaults were read from the dataclasses of the released wheels 4.30 to 5.24; ver
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from t4lint.interpret.expressions import test_name
@@ -32,7 +33,7 @@ from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch
-from t4lint.trace import Attention, Autocast, Backward, Engine, Loader, Model, Scaler
+from t4lint.trace import Attention, Autocast, Backward, Engine, Forward, Loader, Model, Scaler
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
 
@@ -149,14 +150,18 @@ def build_arguments(
                 )
     if flags is not None:
         values = {field: from_flags(flags, field, value) for field, value in values.items()}
-        for key in flags.given:
+        for key in (*flags.given, *flags.file):
             if not key.startswith("$") and key not in values:
                 values[key] = from_flags(flags, key, Const(None))
     result.attributes.update({field: m.resolve(value) for field, value in values.items()})
     written = dict(given)
     if flags is not None:
         written.update(
-            {field: value for field, value in values.items() if command_line.find(flags, [field]) is not None}
+            {
+                field: value
+                for field, value in values.items()
+                if field in flags.file or command_line.find(flags, [field]) is not None
+            }
         )
     m.emit(CallEvent, short, result.uid, function=name, arguments=written)
     say_engine(m, result, short)
@@ -183,6 +188,12 @@ def from_flags(flags: command_line.Flags, field: str, default: Abstract) -> Abst
 
 def say_engine(m: Any, arguments: Object, role: str) -> None:
     a = arguments.attributes
+    if a.get("deepspeed") is not None and m.truth(a["deepspeed"]) is not False:
+        from t4lint.libraries.configs import deepspeed_engine
+
+        precision_there = deepspeed_engine(m, a["deepspeed"], precision(m, arguments))
+        if precision_there is not None and precision_there.origins != precision(m, arguments).origins:
+            m.emit(Engine, "DeepSpeed", arguments.uid, mixed_precision=precision_there)
     m.emit(
         Engine,
         role,
@@ -297,13 +308,32 @@ def argument_parser(call: Call) -> Abstract:
     "parse_dict",
 )
 def parse_dataclasses(call: Call) -> Abstract:
-    flags = command_line.read(call.machine)
-    if call.name.rpartition(".")[2] in ("parse_yaml_file", "parse_json_file", "parse_dict"):
-        flags = command_line.Flags(open=True, why="it is read from a file")
+    flags = with_file(call, command_line.read(call.machine))
     values = tuple(parsed(call.machine, cls, flags) for cls in call.receiver.attributes["$classes"].items)
     if call.constant("return_remaining_strings"):
         values = (*values, ListValue((), complete=False))
     return ListValue(values, "tuple")
+
+
+def with_file(call: Call, flags: command_line.Flags) -> command_line.Flags:
+    """The flags, with the values of the file that this way of parsing reads: `parse_yaml_file`, `--config` of TrlParser."""
+    from t4lint.libraries.configs import from_document, path_of
+
+    m, way = call.machine, call.name.rpartition(".")[2]
+    if way == "parse_dict":
+        given = m.resolve(call.arguments.get("args", 0) or NONE)
+        if isinstance(given, DictValue) and given.complete:
+            return command_line.Flags(file={str(key): value for key, value in given.items.items()}, launched=True)
+        return command_line.Flags(open=True, why="it is given by a dict that is not known")
+    if way in ("parse_yaml_file", "parse_json_file"):
+        name = path_of(m, call.arguments.get("yaml_file") or call.arguments.get("json_file", 0))
+        values = from_document(m, name)
+        if values is None:
+            return command_line.Flags(open=True, why=f"it is read from {name or 'a file'}")
+        return command_line.Flags(file=values, launched=True)
+    found = command_line.find(flags, ["config"]) if way == "parse_args_and_config" else None
+    values = from_document(m, found[1][0].text) if found is not None and found[1] else None
+    return replace(flags, file=values) if values is not None else flags
 
 
 def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
@@ -330,7 +360,10 @@ def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
                 if default is not None
                 else Unknown(f"the field {field} of {cls.name} is required", uid=f"{cls.name}.{field}")
             )
-            m.write(instance.attributes, field, from_flags(flags, field, value))
+            chosen = from_flags(flags, field, value)
+            if not flags.launched and isinstance(chosen, (Const, Symbol)):
+                chosen = with_origin(chosen, PRESUMED)  # a command line may change it
+            m.write(instance.attributes, field, chosen)
         after = cls.find("__post_init__")
         if after is not None:
             m.method(instance, "__post_init__", Arguments())
@@ -571,6 +604,8 @@ def config_method(call: Call) -> Abstract:
     "num_parameters",
 )
 def model_method(call: Call) -> Abstract:
+    if call.name.rpartition(".")[2] == "generate" and isinstance(call.receiver, Object):
+        call.machine.emit(Forward, subject=call.receiver.uid, grad=Const(False), training=Const(False))
     return Unknown("a value of a model", varies=bool(call.machine.loops))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w. ,\t]+))", re.MULTILINE)
+READS = ("yaml", "json", "OmegaConf", "hydra", "HfArgumentParser", "TrlParser", "deepspeed")
+TRAINS = ("torch", "transformers", "trl", "accelerate", "lightning")
 MAX_FILES = 300  # of one run that are looked at before it is taken as relevant
 
 Finder = Callable[[str, Path], "Path | None"]
@@ -42,7 +44,10 @@ class Gate:
         return False
 
     def triggered(self, text: str) -> bool:
-        return any(trigger in text for trigger in self.triggers)
+        if any(trigger in text for trigger in self.triggers):
+            return True
+        # a training program that reads a configuration file may hold the trigger there
+        return any(word in text for word in READS) and any(word in text for word in TRAINS)
 
     def look(self, file: Path, script: Path) -> None:
         if file in self.holds:

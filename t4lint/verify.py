@@ -21,6 +21,7 @@ from t4lint.rule import Candidate, Confidence, Rule
 from t4lint.trace import Key, Trace
 
 ONLY_IN_FILES = "seen only in files"
+ENDED_BEFORE, ENDED_HERE = "the run ended before: ", "the run ended here: "
 
 
 def verify(argv: list[str], *, options: Options, device: str, steps: int, timeout: float) -> Report:
@@ -32,7 +33,7 @@ def verify(argv: list[str], *, options: Options, device: str, steps: int, timeou
     rules = engine.select(options.select, options.ignore, options.extend_select)
     recording = record(argv, cwd=options.cwd, steps=steps, timeout=timeout)
     observed = trace_of(recording, find_target(options.target))
-    judged, extra = pair(predicted.findings, rules, observed, ended=ended(recording.outcome))
+    judged, extra = pair(predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording))
     found = [
         engine.finding_from(rule, candidate, confidence_of(candidate), sources=predicted.sources)
         for rule, candidate in extra
@@ -47,9 +48,17 @@ def verify(argv: list[str], *, options: Options, device: str, steps: int, timeou
 
 
 def pair(
-    findings: Iterable[Finding], rules: Iterable[Rule], observed: Trace, *, ended: str = ""
+    findings: Iterable[Finding],
+    rules: Iterable[Rule],
+    observed: Trace,
+    *,
+    ended: str = "",
+    at: tuple[str, int] | None = None,
 ) -> tuple[list[Finding], list[tuple[Rule, Candidate]]]:
-    """Each finding with its verdict, and what holds in the run but no finding names. `ended`: why events may be missing."""
+    """Each finding with its verdict, and what holds in the run but no finding names.
+
+    `ended`: why events may be missing; `at`: the path and line where the run ended, if that is known.
+    """
     by_rule = {rule.name: rule for rule in rules}
     judged: dict[str, dict[Key, list[Candidate]]] = {}
     broken: dict[str, str] = {}
@@ -60,7 +69,7 @@ def pair(
     named: dict[str, set[Key]] = defaultdict(set)
     for finding in findings:
         named[finding.rule].update(finding.keys)
-        out.append(replace(finding, verdict=_verdict(finding, by_rule, judged, broken, observed, ended)))
+        out.append(replace(finding, verdict=_verdict(finding, by_rule, judged, broken, observed, _said_at(finding, ended, at))))
     extra = [
         (by_rule[name], next(candidate for candidate in candidates if candidate.when.holds is True))
         for name, by_key in judged.items()
@@ -141,10 +150,27 @@ def ended(outcome: Outcome) -> str:
     if outcome.how == "stopped":
         return f"not reached: {outcome.detail}"
     if outcome.how == "exception":
-        return f"the run ended before: {outcome.detail} ({outcome.path}:{outcome.line})"
+        return f"{ENDED_BEFORE}{outcome.detail} ({outcome.path}:{outcome.line})"
     if outcome.how in ("not loaded", "not started"):
         return outcome.detail
-    return f"the run ended before: {outcome.detail}"
+    return f"{ENDED_BEFORE}{outcome.detail}"
+
+
+def _end(recording: Recording) -> tuple[str, int] | None:
+    """Where an exception ended the run, the path as findings name it."""
+    outcome = recording.outcome
+    if outcome.how != "exception" or not outcome.path:
+        return None
+    path = Path(os.path.relpath(recording.root / outcome.path, recording.cwd)).as_posix()
+    return path, outcome.line
+
+
+def _said_at(finding: Finding, ended: str, at: tuple[str, int] | None) -> str:
+    """`ended` as it is to be said about one finding: a run that ended at its very statement did not end before it."""
+    here = at is not None and any(
+        key.path == at[0] and key.first_line <= at[1] <= key.last_line for key in finding.keys
+    )
+    return ended.replace(ENDED_BEFORE, ENDED_HERE, 1) if here else ended
 
 
 def _not_exercised(observed: Trace, reason: str) -> Verdict:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import Step, Trace
+from t4lint.trace import Model, Step, Switch, Trace, Value
 
 
 @rule(
@@ -37,18 +37,25 @@ from t4lint.trace import Step, Trace
     message="{share:.0%} of the arithmetic of a training step runs in float64, which a T4 does at a thirty-second of its float32 rate.",
     help="Train in float32, better with fp16 autocast.",
     triggers=("double", "float64"),
-    reads=(Step,),
+    reads=(Step, Model, Switch),
     fix="unsafe",
 )
 def float64_on_cuda(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None:
         return
-    for step in trace.all(Step):
+    chosen: Value | None = None
+    for step in trace.events:
+        if isinstance(step, Model) and step.role == "cast":
+            chosen = step.dtype if step.dtype.it == "float64" else None
+        elif isinstance(step, Switch) and step.name == "torch.set_default_dtype":
+            chosen = step.value if step.value.it == "float64" else None
+        if not isinstance(step, Step):
+            continue
         on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
         slow = step.math.test(lambda shares: shares.get("float64", 0.0) > 0.5)
         yield Candidate(
             step,
             on_gpu & slow,
-            blame=step.math,
+            blame=chosen or step.math,
             words={"share": step.math.it.get("float64", 0.0) if step.math.known else 1.0},
         )

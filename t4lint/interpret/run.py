@@ -10,6 +10,7 @@ from pathlib import Path
 
 from t4lint.devices import Target
 from t4lint.findings import Problem
+from t4lint.interpret import launching
 from t4lint.interpret.calls import enter_uncalled
 from t4lint.interpret.imports import run_module
 from t4lint.interpret.machine import Draft, Exhausted, GapDraft, Machine
@@ -189,6 +190,9 @@ def launch_draft(source: SourceModule, launch: LaunchCommand) -> Draft:
         "processes_per_node": launch.processes_per_node,
         "environment": environment,
         "in_container": Value(launch.in_container),
+        "flags": launching.flags_of(launch),
+        "rendezvous": launching.rendezvous(launch),
+        "node_rank": launching.node_rank(launch),
     }
     return Draft(Launch, LaunchSite(launch), source.tree, {}, (), "", "", "setup", fields)  # type: ignore[arg-type]
 

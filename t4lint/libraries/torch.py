@@ -46,6 +46,7 @@ from t4lint.trace import (
     Wrap,
     ZeroGrad,
 )
+from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
 
 aliases({
@@ -291,8 +292,27 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         facts = replace(facts, math_origins=origins)
     facts = with_math(m, facts, target, facts.math or math, origins)
     m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
-    m.emit(Forward, subject=target.uid, grad=Const(m.grad), training=state(target, "training"), dtype=Const(math))
+    m.emit(
+        Forward, subject=target.uid, grad=recorded(m, target), training=state(target, "training"), dtype=Const(math),
+        device=state(target, "$device"),
+    )  # fmt: skip
     return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
+
+
+# regions that say nothing of the grad mode, or are followed
+GRAD_REGIONS = frozenset({"autocast", "grad mode", "null context", "file"})
+
+
+def recorded(m: Any, module: Any) -> Abstract:
+    """Does autograd record this forward? Unknown where a region, a switch or frozen parts leave it open."""
+    if not m.grad:
+        return Const(False)
+    if m.globals.get("$grad open") or changed_in_part(m, module):
+        return Unknown("whether gradients are on")
+    for region in m.regions:
+        if not isinstance(region, Object) or region.kind not in GRAD_REGIONS or region.attributes.get("$open"):
+            return Unknown("whether gradients are on in this region")
+    return Const(True)
 
 
 def with_facts(value: Abstract, facts: TensorFacts, depth: int = 0) -> Abstract:
@@ -849,12 +869,22 @@ def grad_mode(call: Call) -> Abstract:
     if isinstance(function, Function):  # @torch.no_grad without parentheses
         function.decorators = (Symbol(call.name), *function.decorators)
         return function
-    on = call.name == "torch.enable_grad"
+    m = call.machine
+    on, is_open = call.name == "torch.enable_grad", False
     if call.name == "torch.set_grad_enabled":
-        on = call.machine.truth(call.argument("mode", 0)) is not False
+        said = m.truth(call.argument("mode", 0))
+        on, is_open = said is not False, said is None
     elif call.name == "torch.inference_mode":
-        on = call.machine.truth(call.argument("mode", 0, Const(True))) is False
-    return Object("grad mode", call.name, {"on": Const(on)})
+        said = m.truth(call.argument("mode", 0, Const(True)))
+        on, is_open = said is False, said is None
+    mode = Object("grad mode", call.name, {"on": Const(on)})
+    if is_open:
+        mode.attributes["$open"] = Const(True)
+    if call.name == "torch.set_grad_enabled":  # it takes effect where it is called, also outside a `with`
+        m.grad = on
+        if is_open or m.path:
+            m.globals["$grad open"] = True
+    return mode
 
 
 @methods("grad mode", "enter")
@@ -1110,6 +1140,12 @@ def set_default_device(call: Call) -> Abstract:
     return NONE
 
 
+@calls("torch.cuda.empty_cache", "torch.accelerator.memory.empty_cache", "torch.accelerator.empty_cache")
+def empty_cache(call: Call) -> Abstract:
+    call.machine.emit(CallEvent, "empty_cache", function="torch.cuda.empty_cache", arguments={})
+    return NONE
+
+
 @calls(
     "torch.manual_seed",
     "torch.save",
@@ -1145,8 +1181,23 @@ def switch(call: Call) -> Abstract:
 
 @calls("torch.set_float32_matmul_precision", "torch.autograd.set_detect_anomaly")
 def switch_call(call: Call) -> Abstract:
-    call.machine.emit(Switch, name=call.name, value=call.argument("precision", 0))
-    return NONE
+    name = "mode" if call.name.endswith("anomaly") else "precision"
+    call.machine.emit(Switch, name=call.name, value=call.argument(name, 0))
+    return Object("null context", call.name, {"value": NONE})  # set_detect_anomaly is a context manager too
+
+
+@calls("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
+def detect_anomaly(call: Call) -> Abstract:
+    """Its effect begins where it is called."""
+    here = call.machine.here("literal", "torch.autograd.detect_anomaly()")
+    call.machine.emit(Switch, name="torch.autograd.detect_anomaly", value=Const(True, (here,)))
+    return Object("null context", call.name, {"value": NONE})
+
+
+@calls("torch.autograd.grad")
+def autograd_grad(call: Call) -> Abstract:
+    call.machine.emit(CallEvent, function=call.name, arguments=dict(call.arguments.keywords))
+    return call_function(call)
 
 
 @calls(

@@ -208,8 +208,22 @@ def say_engine(m: Any, arguments: Object, role: str) -> None:
         optimizer=a["optim"],
         workers=a["dataloader_num_workers"],
         pin_memory=a["dataloader_pin_memory"],
-        evaluates=a["eval_strategy"],
+        evaluates=a.get("evaluation_strategy") or a["eval_strategy"],
+        sharding=sharding_of(m, a),
     )
+
+
+def sharding_of(m: Any, fields: Any) -> Abstract:
+    """`"none"` where neither the arguments nor the launch shard the training; what they do else is not followed."""
+    for name in ("deepspeed", "fsdp"):
+        if m.truth(fields.get(name) or NONE) is not False:
+            return Unknown(f"what {name} shards")
+    launch = m.launch
+    if launch is not None and (
+        launch.launcher == "deepspeed" or {"use_deepspeed", "use_fsdp", "config_file"} & set(launch.launcher_flags)
+    ):
+        return Unknown("what the launch shards")
+    return Const("none")
 
 
 def precision(m: Any, arguments: Object) -> Abstract:
@@ -643,6 +657,12 @@ def build_trainer(m: Any, name: str, arguments: Arguments) -> Object:
     return result
 
 
+def written_of(arguments: Arguments) -> dict[str, Abstract]:
+    """The arguments by name; `**` stands for star-arguments of unknown content."""
+    more: dict[str, Abstract] = {"**": Unknown("star-arguments that are not known")} if arguments.open else {}
+    return {**arguments.keywords, **more}
+
+
 PURELY_QUANTIZED = "ValueError: You cannot perform fine-tuning on purely quantized models"
 
 
@@ -663,7 +683,7 @@ def say_trainer(m: Any, built: Object, arguments: Arguments) -> None:
         ):
             raises = Const(PURELY_QUANTIZED, quantization.origins)
     m.emit(
-        CallEvent, built.name.rpartition(".")[2], built.uid, function=built.name, arguments=dict(arguments.keywords),
+        CallEvent, built.name.rpartition(".")[2], built.uid, function=built.name, arguments=written_of(arguments),
         raises=raises,
     )  # fmt: skip
 

@@ -236,7 +236,9 @@ class _Context:
         first, last = statement_span(text, line)
         lines = text.splitlines()
         width = len(lines[last - 1]) if last <= len(lines) else 0
-        return Location(self.path(below), first, 1, last, width + 1)
+        opening = lines[first - 1] if first <= len(lines) else ""
+        column = len(opening) - len(opening.lstrip()) + 1
+        return Location(self.path(below), first, column, last, max(width, column - 1) + 1)
 
     def loops(self, record: Record) -> tuple[str, ...]:
         """The nest of loops, also through the functions that led here; the outermost first."""

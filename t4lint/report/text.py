@@ -27,12 +27,16 @@ _IN_THE_FRAME = ("literal", "flag", "key")  # origins that the frame itself show
 
 
 def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False, verbose: bool = False) -> str:
-    """The whole report. `wrap` breaks long sentences at `width` (code is always cut there); `verbose` lists the runs."""
+    """The whole report. `wrap` breaks long sentences at `width` (code is always cut there); `verbose` lists the runs and their traces."""
     page = _Page(width, wrap)
     blocks = [_finding(page, report, finding) for finding in sorted_findings(report.findings)]
     blocks += [_problem(problem) for problem in report.problems]
     if verbose and report.runs:
         blocks.append(_runs(page, report.runs))
+    if verbose and report.trace:
+        blocks.append(Text("\n".join(visible(line) for line in report.trace)))
+    if report.notes:
+        blocks.append(Text("\n".join(f"note: {visible(note)}" for note in report.notes), "dim"))
     blocks.append(_summary(report))
     return _joined(blocks, colour=colour)
 

@@ -60,7 +60,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch(Event):
-    """Processes are started. `environment` holds what the launch gives them. Observed: from RANK, WORLD_SIZE, ..."""
+    """Processes are started. `environment` holds what the launch gives them. Observed: from RANK, WORLD_SIZE, ...
+
+    `flags` are the launcher's own, without dashes and with `_` for `-`; a bare switch has the text "true". A flag under
+    the empty name stands for flags that are not known. `rendezvous` is the host that all processes are told to meet at, a
+    known None where nothing names one; `node_rank` the node that the command is for. What a launcher presumes has a
+    "default" as its origin.
+    """
 
     launcher: str  # python, torchrun, accelerate, deepspeed, notebook_launcher, ...
     nodes: Value
@@ -68,6 +74,9 @@ class Launch(Event):
     instance: Value = NOT_SAID  # name of a row in devices/instances
     environment: Mapping[str, Value] = field(default_factory=dict)
     in_container: Value = NOT_SAID  # a container, VPN or overlay network is in sight
+    flags: Mapping[str, Value] = field(default_factory=dict)
+    rendezvous: Value = NOT_SAID
+    node_rank: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +236,7 @@ class Loader(Event):
     sampler: Value = NOT_SAID  # class of the sampler, "none" without one
     drop_last: Value = NOT_SAID
     device: Value = NOT_SAID
+    repeats: Value = NOT_SAID  # does each worker read all of an iterable dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,11 +270,12 @@ class HostSync(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward(Event):
-    """A model is called. `grad`: is autograd on; `training`: is the module in training mode."""
+    """A model is called. `grad`: does autograd record it; `training`: is the module in training mode."""
 
     grad: Value
     training: Value
     dtype: Value = NOT_SAID  # of its matmuls
+    device: Value = NOT_SAID  # of its weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

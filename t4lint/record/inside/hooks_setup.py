@@ -29,24 +29,50 @@ def _loader(torch: Any) -> None:
 
     def made(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
         site = look()
-        if error is None and not site.within("accelerate.data_loader"):  # which wraps a loader that we have seen
-            _say_loader(torch, given(original, args, kwargs), site)
+        if site.within("accelerate.data_loader"):  # which wraps a loader that we have seen
+            return
+        asked = given(original, args, kwargs)
+        if error is None:
+            _say_loader(torch, asked, site)
+        elif isinstance(error, Exception):
+            _say_refused_loader(asked, site)
 
     wrap(loader, "__init__", None, made)
+
+
+def _loader_role(site: Site) -> str:
+    if site.engine != "Trainer":
+        return ""
+    evaluates = site.through("get_eval_dataloader", "get_test_dataloader", "evaluate", "predict")
+    return "eval" if evaluates else "train"
+
+
+def _say_refused_loader(asked: dict[str, Any], site: Site) -> None:
+    """A loader that was never built, because of what it was asked to be: that is what there is to see."""
+    sampler = asked.get("sampler") if asked.get("sampler") is not None else asked.get("batch_sampler")
+    journal.emit(
+        "loader",
+        site,
+        role=_loader_role(site),
+        batch_size=asked.get("batch_size"),
+        workers=asked.get("num_workers"),
+        pin_memory=bool(asked.get("pin_memory")),
+        persistent_workers=bool(asked.get("persistent_workers")),
+        prefetch_factor=asked.get("prefetch_factor"),
+        shuffle=bool(asked.get("shuffle")),
+        sampler="none" if sampler is None else type(sampler).__name__,
+        drop_last=bool(asked.get("drop_last")),
+    )
 
 
 def _say_loader(torch: Any, asked: dict[str, Any], site: Site) -> None:
     loader = asked["self"]
     sampler = asked["sampler"] if asked["sampler"] is not None else asked["batch_sampler"]
-    role = ""
-    if site.engine == "Trainer":
-        evaluates = site.through("get_eval_dataloader", "get_test_dataloader", "evaluate", "predict")
-        role = "eval" if evaluates else "train"
     size = loader.batch_size
     journal.emit(
         "loader",
         site,
-        role=role,
+        role=_loader_role(site),
         batch_size=size if size is not None else getattr(loader.batch_sampler, "batch_size", None),
         workers=loader.num_workers,
         pin_memory=bool(loader.pin_memory),

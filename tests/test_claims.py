@@ -1,0 +1,313 @@
+"""What the rules claim of the libraries, shown on the real ones: no rule rests on a belief that can be tried here.
+
+What needs a GPU cannot be shown on this kind of machine; the pages of those rules say so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch"),
+]
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def needs(*libraries: str) -> None:
+    for library in libraries:
+        pytest.importorskip(library)
+
+
+def on_fake_cuda(dtype: Any, work: Callable[[Any], Any]) -> Any:
+    """Run something on fake CUDA tensors under CUDA autocast: real dispatch, no GPU."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    before = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    with FakeTensorMode():
+        torch.set_autocast_enabled("cuda", True)
+        torch.set_autocast_dtype("cuda", dtype)
+        try:
+            return work(torch)
+        finally:
+            torch.set_autocast_enabled("cuda", before[0])
+            torch.set_autocast_dtype("cuda", before[1])
+
+
+# --- precision ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("cast", [False, True])
+def test_bce_loss_is_refused_under_cuda_autocast(name: str, cast: bool) -> None:
+    import torch
+
+    def work(torch: Any) -> None:
+        value = torch.rand(4, device="cuda")
+        torch.nn.functional.binary_cross_entropy(value.float() if cast else value, value)
+
+    with pytest.raises(RuntimeError, match="unsafe to autocast"):
+        on_fake_cuda(getattr(torch, name), work)
+
+
+def test_bce_loss_is_accepted_under_cpu_autocast() -> None:
+    import torch
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.nn.BCELoss()(torch.rand(4), torch.rand(4))
+
+
+def test_which_operations_leave_fp16_under_autocast() -> None:
+    """The table in `t4lint/libraries/torch_operations.py`."""
+    import torch
+
+    from t4lint.libraries.torch_operations import PROMOTED
+
+    calls: dict[str, Callable[[Any, Any], Any]] = {
+        "softmax": lambda t, x: x.softmax(-1), "log_softmax": lambda t, x: x.log_softmax(-1), "exp": lambda t, x: x.exp(),
+        "log": lambda t, x: x.log(), "pow": lambda t, x: x.pow(2), "sum": lambda t, x: x.sum(), "cumsum": lambda t, x: x.cumsum(0),
+        "prod": lambda t, x: x.prod(), "norm": lambda t, x: x.norm(), "rsqrt": lambda t, x: x.rsqrt(),
+        "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (4,)), "softplus": lambda t, x: t.nn.functional.softplus(x),
+    }  # fmt: skip
+    kept: dict[str, Callable[[Any, Any], Any]] = {
+        "matmul": lambda t, x: x @ x, "div": lambda t, x: x / 8, "mean": lambda t, x: x.mean(), "gelu": lambda t, x: t.nn.functional.gelu(x),
+        "masked_fill": lambda t, x: x.masked_fill(x > 0, -1e4),
+    }  # fmt: skip
+
+    def dtypes(table: dict[str, Callable[[Any, Any], Any]]) -> dict[str, Any]:
+        def work(torch: Any) -> dict[str, Any]:
+            half = torch.rand(4, 4, device="cuda", dtype=torch.float16)
+            return {name: call(torch, half).dtype for name, call in table.items()}
+
+        found: dict[str, Any] = on_fake_cuda(torch.float16, work)
+        return found
+
+    assert set(calls) <= PROMOTED
+    assert set(dtypes(calls).values()) == {torch.float32}
+    assert set(dtypes(kept).values()) == {torch.float16}
+
+
+@pytest.mark.parametrize("constant", [-1e9, -65510.0, 1e5, float(-(2**30))])
+def test_constants_beyond_fp16_raise(constant: float) -> None:
+    import torch
+
+    half = torch.ones(2, dtype=torch.float16)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        half.masked_fill(half > 0, constant)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        torch.full((2,), constant, dtype=torch.float16)
+
+
+@pytest.mark.parametrize("constant", [-65504.0, -1e4, float("-inf"), float("inf")])
+def test_constants_within_fp16_do_not(constant: float) -> None:
+    import torch
+
+    half = torch.ones(2, dtype=torch.float16)
+    half.masked_fill(half > 0, constant)
+
+
+def test_limits_of_dtypes() -> None:
+    import torch
+
+    from t4lint.libraries.torch_operations import FINFO
+
+    for name, limits in FINFO.items():
+        info = torch.finfo(getattr(torch, name))
+        assert (info.min, info.max, info.eps, info.tiny) == limits
+
+
+def test_the_scaler_refuses_fp16_gradients() -> None:
+    import torch
+
+    model = torch.nn.Linear(2, 2).half()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(model(torch.ones(1, 2, dtype=torch.float16)).sum()).backward()
+    with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients"):
+        scaler.step(optimizer)
+
+
+def test_the_cpu_kernel_takes_bf16_gradients() -> None:
+    """So a run without a GPU does not show what `gradscaler-bf16-gradients` is about."""
+    import torch
+
+    model = torch.nn.Linear(2, 2).bfloat16()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(model(torch.ones(1, 2, dtype=torch.bfloat16)).sum()).backward()
+    scaler.step(optimizer)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_adam_over_fp16_weights_writes_infinities(foreach: bool) -> None:
+    import torch
+
+    weight = torch.nn.Parameter(torch.ones(4, dtype=torch.float16))
+    weight.grad = torch.full_like(weight, 1e-4)
+    torch.optim.AdamW([weight], lr=1e-3, foreach=foreach).step()
+    assert not torch.isfinite(weight).any()
+
+
+def test_small_updates_are_lost_in_fp16() -> None:
+    import torch
+
+    weight = torch.nn.Parameter(torch.ones(4, dtype=torch.float16))
+    weight.grad = torch.ones_like(weight)
+    torch.optim.SGD([weight], lr=1e-4).step()
+    assert bool((weight == 1).all())
+
+
+def test_a_strict_clip_raises_on_an_overflow() -> None:
+    import torch
+
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.full((2,), float("inf"))
+    torch.nn.utils.clip_grad_norm_([weight], 1.0)
+    weight.grad = torch.full((2,), float("inf"))
+    with pytest.raises(RuntimeError, match="non-finite"):
+        torch.nn.utils.clip_grad_norm_([weight], 1.0, error_if_nonfinite=True)
+
+
+@pytest.mark.parametrize(("old", "new", "raises"), [(True, "ieee", True), (False, "tf32", True), (True, "tf32", False)])
+def test_the_two_tf32_switches(old: bool, new: str, raises: bool) -> None:
+    import torch
+
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    try:
+        matmul.allow_tf32 = old
+        matmul.fp32_precision = new
+        if raises:
+            with pytest.raises(RuntimeError, match="mix of the legacy and new APIs"):
+                _ = matmul.allow_tf32
+        else:
+            assert matmul.allow_tf32 is True
+    finally:
+        matmul.allow_tf32 = False
+        matmul.fp32_precision = before
+
+
+def tiny_llama(dtype: Any = None) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes: dict[str, int] = {
+        "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32,
+    }  # fmt: skip
+    model = LlamaForCausalLM(LlamaConfig(**sizes))
+    return model if dtype is None else model.to(dtype)
+
+
+@pytest.mark.parametrize("asked", [{}, {"dtype": "auto"}])
+def test_a_load_takes_the_dtype_of_the_checkpoint(asked: dict[str, str], tmp_path: Any) -> None:
+    needs("transformers")
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    tiny_llama(torch.bfloat16).save_pretrained(tmp_path)
+    assert AutoModelForCausalLM.from_pretrained(tmp_path, **asked).dtype == torch.bfloat16
+
+
+def test_half_after_loading_casts_what_the_loader_keeps(tmp_path: Any) -> None:
+    needs("transformers")
+    import torch
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    sizes: dict[str, int] = {"d_model": 16, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 32}
+    T5ForConditionalGeneration(T5Config(**sizes)).save_pretrained(tmp_path)
+    model = T5ForConditionalGeneration.from_pretrained(tmp_path, dtype=torch.float16)
+
+    def dtypes() -> set[Any]:
+        return {value.dtype for name, value in model.named_parameters() if ".wo." in name}
+
+    assert dtypes() == {torch.float32}
+    model.half()
+    assert dtypes() == {torch.float16}
+
+
+# --- adapters and quantization -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "expected"),
+    [
+        ({}, {}, {"float32"}),
+        ({"autocast_adapter_dtype": False}, {}, {"float16"}),
+        ({}, {"modules_to_save": ["lm_head"]}, {"float32", "float16"}),
+    ],
+)
+def test_the_dtypes_of_adapters(options: dict[str, Any], config: dict[str, Any], expected: set[str]) -> None:
+    needs("transformers", "peft")
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(tiny_llama(torch.float16), LoraConfig(target_modules=["q_proj"], **config), **options)
+    found = {str(value.dtype).removeprefix("torch.") for value in model.parameters() if value.requires_grad}
+    assert found == expected
+
+
+def test_preparing_for_kbit_training_casts_to_float32() -> None:
+    needs("transformers", "peft")
+    import torch
+    from peft import prepare_model_for_kbit_training
+
+    model = prepare_model_for_kbit_training(tiny_llama(torch.float16), use_gradient_checkpointing=False)
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    assert not any(value.requires_grad for value in model.parameters())
+
+
+def test_a_4bit_config_without_a_compute_dtype_means_float32() -> None:
+    needs("transformers")
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    assert BitsAndBytesConfig(load_in_4bit=True).bnb_4bit_compute_dtype == torch.float32
+    given = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype="bfloat16")
+    assert given.bnb_4bit_compute_dtype == torch.bfloat16
+
+
+def test_a_4bit_layer_computes_in_the_dtype_that_is_given() -> None:
+    needs("bitsandbytes")
+    import bitsandbytes
+    import torch
+
+    layer = bitsandbytes.nn.Linear4bit(64, 64, compute_dtype=torch.float32)
+    layer(torch.rand(2, 64, dtype=torch.bfloat16))
+    assert layer.compute_dtype == torch.float32
+
+
+def test_the_trainer_refuses_a_quantized_model_without_adapters(tmp_path: Any) -> None:
+    needs("transformers", "accelerate")
+    from transformers import Trainer, TrainingArguments
+
+    model = tiny_llama()
+    model.is_quantized = True
+    with pytest.raises(ValueError, match="purely quantized models"):
+        Trainer(model=model, args=TrainingArguments(str(tmp_path), use_cpu=True))
+
+
+def test_trl_casts_the_adapters_of_a_quantized_model() -> None:
+    """Read in the installed trainers, since a quantized model cannot be trained here."""
+    needs("trl")
+    import inspect
+
+    import trl
+
+    from t4lint.libraries.trl import CASTING
+
+    for name in CASTING:
+        source = inspect.getsource(inspect.getmodule(getattr(trl, name)) or getattr(trl, name))
+        assert "param.data = param.data.to(torch.bfloat16)" in source, name

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from t4lint import __version__
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from t4lint.changes import Fixed, OnlyNew
     from t4lint.engine import Options
     from t4lint.findings import Finding, Problem, Report
+    from t4lint.record.launch import Limits
     from t4lint.report.outputs import Output
     from t4lint.settings import Loaded
 
@@ -72,6 +73,9 @@ def _split(argv: list[str]) -> tuple[list[str], list[str]]:
     """The command with its flags (`check` where a path alone stands for it), and what comes after `--`."""
     at = argv.index("--") if "--" in argv else len(argv)
     flags, rest = argv[:at], argv[at + 1 :]
+    if flags[:1] == ["verify"] and not rest:  # a notebook stands for the command that runs it
+        rest = [word for word in flags[1:] if word.endswith(".ipynb")]
+        flags = [word for word in flags if word not in rest]
     if not flags or flags[0] not in (*COMMANDS, "-h", "--help", "-V", "--version"):
         flags = ["check", *flags]
     return flags, rest
@@ -87,9 +91,12 @@ def _complain(message: str) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     wanted = _outputs(args.output_format)
+    _cwd()
     paths, text = _paths(args)
-    loaded = _settings(paths[0])
+    loaded = _settings(paths)
     _catch_contradictions(args)
+    if args.force_exclude and text is None:
+        paths = _not_excluded(paths, loaded)
     if args.fix or args.diff or args.add_ignores is not None or args.write_baseline:
         return _change(args, loaded, paths, text, wanted)
 
@@ -183,15 +190,45 @@ def _verify(args: argparse.Namespace) -> int:
     if not args.rest:
         raise UsageError(f"verify needs the command to run, after two dashes: {VERIFY_EXAMPLE}")
     wanted = _outputs(args.output_format)
-    loaded = _settings(Path.cwd())
+    loaded = _settings([_cwd()])
 
     def verify() -> Report:
+        from t4lint.record.launch import Limits, listening
+        from t4lint.record.screen import Screen
         from t4lint.verify import verify
 
-        options = _options(args, loaded)
-        return verify(args.rest, options=options, device=args.device, steps=args.steps, timeout=args.timeout)
+        limits = _limits(args)
+        screen = Screen()
+        screen.announce(args.rest, Path.cwd(), limits)
+        more = {} if limits == Limits(args.steps, args.timeout) else {"limits": limits}
+        with listening(screen):
+            options = _options(args, loaded)
+            return verify(
+                args.rest, options=options, device=args.device, steps=args.steps, timeout=args.timeout, **more
+            )
 
-    return _deliver(args, loaded, _report(args, loaded, verify), wanted)
+    report = _report(args, loaded, verify)
+    code = _deliver(args, loaded, report, wanted)
+    if any(output.format == "text" and output.file is None for output in wanted):
+        _show_verdicts(report)
+    return code
+
+
+def _limits(args: argparse.Namespace) -> Limits:
+    from t4lint.record.launch import Limits
+
+    memory = int((args.memory_limit or 0) * 2**30)
+    return Limits(args.steps, args.timeout, memory, args.allow_network, args.sandbox)
+
+
+def _show_verdicts(report: Report) -> None:
+    """The verdicts at a glance, below the findings."""
+    from t4lint.record.screen import table
+    from t4lint.report import outputs
+
+    text = table(report, outputs.has_colour(sys.stdout))
+    if text:
+        outputs.to_screen("\n" + text)
 
 
 def _paths(args: argparse.Namespace) -> tuple[list[Path], str | None]:
@@ -199,30 +236,73 @@ def _paths(args: argparse.Namespace) -> tuple[list[Path], str | None]:
     names = [*args.paths, *args.rest]
     if "-" not in names and not args.stdin_filename:
         _catch_misspelt_command(names)
+        _catch_impossible_names(names)
         return [Path(name) for name in names or ["."]], None
     if set(names) - {"-"}:
         raise UsageError("either files or text from stdin can be checked, not both")
+    stdin: Any = sys.stdin  # None where the shell has closed it
     try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        if stdin is None:
+            raise UsageError("there is no stdin to read from: it is closed")
+        text = stdin.buffer.read().decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"stdin cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise UsageError("the text from stdin is not UTF-8") from None
     args.stdin_filename = args.stdin_filename or STDIN_FILENAME
     return [Path(args.stdin_filename)], text
 
 
+def _catch_impossible_names(names: list[str]) -> None:
+    """Names that the file system refuses even to look up."""
+    for name in names:
+        try:
+            Path(name).is_dir()
+        except (OSError, ValueError):
+            shown = name if len(name) <= 60 else f"{name[:60]}..."
+            raise UsageError(f"{shown!r} does not exist") from None
+
+
 def _catch_misspelt_command(names: list[str]) -> None:
     """`t4lint explan RULE` would look for a file of that name."""
-    if not names or Path(names[0]).exists() or not names[0].isalpha():
+    if not names or not names[0].isalpha() or len(names[0]) > max(map(len, COMMANDS)) + 3 or Path(names[0]).exists():
         return
     hint = _suggestion(names[0], COMMANDS)
     if hint:
         raise UsageError(f"there is no command, file or folder {names[0]!r}{hint}")
 
 
-def _settings(start: Path) -> Loaded:
+def _settings(paths: Sequence[Path]) -> Loaded:
     from t4lint import settings
 
-    return settings.load(start)
+    return settings.load(settings.common_folder(paths))
+
+
+def _cwd() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("the working directory does not exist any more") from None
+
+
+def _not_excluded(paths: list[Path], loaded: Loaded) -> list[Path]:
+    """The paths that `exclude` leaves: pre-commit and editors name files that a walk would not come to."""
+    if not loaded.settings.exclude:
+        return paths
+    from pathspec import GitIgnoreSpec
+
+    root = loaded.file.parent if loaded.file is not None else Path.cwd()
+    try:
+        excluded = GitIgnoreSpec.from_lines(loaded.settings.exclude)
+    except Exception:  # pathspec's own errors have changed their base; the walk names the bad pattern
+        return paths
+    kept = []
+    for path in paths:
+        relative = Path(os.path.relpath(path, root)).as_posix()
+        # A folder is its own business and that of the walk below it, unless a pattern names it.
+        if relative.startswith("..") or not excluded.match_file(f"{relative}/" if path.is_dir() else relative):
+            kept.append(path)
+    return kept
 
 
 def _options(args: argparse.Namespace, loaded: Loaded, stdin_text: str | None = None) -> Options:
@@ -435,7 +515,7 @@ def _parser() -> argparse.ArgumentParser:
             "verify",
             _verify,
             "run a training command and see which findings hold",
-            "t4lint verify [FLAGS] -- COMMAND ...",
+            "t4lint verify [FLAGS] (-- COMMAND ... | NOTEBOOK)",
         )
     )
     explain = command("explain", _explain, "show the page of a rule", "t4lint explain RULE")
@@ -451,6 +531,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "paths", nargs="*", metavar="PATH", help="files and folders (default: this folder); - for stdin"
     )
     _add_common(parser)
+    parser.add_argument(
+        "--force-exclude", action="store_true", help="leave out excluded files also where they are named"
+    )
     parser.add_argument("--stdin-filename", metavar="FILE", help="check the text from stdin as if it were this file")
     _add_changes(parser)
 
@@ -478,6 +561,13 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=_positive_float, default=600.0, metavar="SECONDS", help="stop after this time (default: 600)"
     )
+    add = parser.add_argument
+    add("--memory-limit", type=_positive_float, metavar="GIB", help="end it when all its processes take more than this")
+    add("--allow-network", action="store_true", help="leave it the network and your tokens (default: offline)")
+    add(
+        "--sandbox", choices=("auto", "overlay", "copy"), default="auto",
+        help="where its files go: an overlay over the project, a copy, or the first that works (default: auto)",
+    )  # fmt: skip
     _add_common(parser)
 
 

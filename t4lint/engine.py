@@ -26,6 +26,8 @@ from t4lint.suppress import UNUSED
 from t4lint.trace import Event, Location, Origin, Trace, Value
 
 if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+    from t4lint.interpret.worlds import Segment
     from t4lint.sources.notebook import NotebookDocument
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
@@ -187,6 +189,8 @@ class Session:
         self.imported: set[Path] = set()
         self.gates: dict[Path, Gate] = {}
         self.trace: list[str] = []
+        self.deferred: dict[Path, tuple[Machine, int, bool]] = {}  # modules that a run has loaded
+        self.triggers: dict[Path | str, frozenset[str]] = {}
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
         self.whole = False  # are all programs in sight that use the files?
 
@@ -244,11 +248,7 @@ class Session:
         launching = {file for file in files if file in self.data and launches_others(file, self.data[file])}
         python = [file for file in files if file in self.data and (file not in launching or file in self.notebooks)]
         started = [script for file in launching for script in self.started_by(file) if script not in python]
-        scripts = [
-            file
-            for file in python
-            if '__name__ == "__main__"' in self.data[file] or "__name__ == '__main__'" in self.data[file]
-        ]
+        scripts = [file for file in python if is_script(self.data[file])]
         launched = [file for file in [*python, *started] if self.starts(file)]
         yield from dict.fromkeys([*launched, *scripts, *python])
 
@@ -333,6 +333,9 @@ class Session:
                 return
             text = self.data[file] = document.text
         commands = self.launches_of(self.root_of(file)).get(file.resolve(), [])
+        if file in self.deferred and not commands and not is_script(text):
+            self.look_at_uncalled(file)
+            return
         if not self.relevant(file, commands):
             self.check_syntax(file, text)
             return
@@ -395,8 +398,6 @@ class Session:
 
     def interpret(self, file: Path, launch: LaunchCommand | None) -> None:
         from t4lint.interpret.run import interpret
-        from t4lint.interpret.worlds import Worlds, with_presumption
-        from t4lint.memory import fill
 
         project = self.project_of(file)
         versions = self.versions_of(project.root, file, launch)
@@ -430,25 +431,59 @@ class Session:
 
             self.trace.extend(show.lines(result, self.runs[-1].command))
         self.sources |= project.read_texts
-        known = {library: Value(version) for library, version in versions.items()}
-        for segment in result.segments:
-            worlds = Worlds(result.machine, segment, known, launch is not None)
-            cache_by_kinds: dict[Any, list[Trace]] = {}
-            for rule in self.rules:
+        for module in project.modules:
+            if f"module {module}" in result.machine.globals:
+                self.deferred.setdefault(module, (result.machine, number, launch is not None))
+        self.judge_all(result.machine, result.segments, number, launch is not None)
+
+    def look_at_uncalled(self, file: Path) -> None:
+        """The functions of a module that no run entered, seen from a run that imported it."""
+        from t4lint.interpret.run import uncalled_segments
+
+        machine, number, launched = self.deferred[file]
+        source = machine.project.modules.get(file)
+        if source is not None and not isinstance(source, Problem):
+            self.judge_all(machine, uncalled_segments(machine, source), number, launched)
+
+    def judge_all(self, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
+        """Judge what one interpretation gave, by the rules that can have something to say about it."""
+        from t4lint.interpret.worlds import Worlds, with_presumption
+        from t4lint.memory import fill
+
+        known = {library: Value(version) for library, version in machine.versions.items()}
+        chosen = [rule for rule in self.rules if self.triggered(rule, machine)]
+        for segment in segments:
+            worlds = Worlds(machine, segment, known, launched)
+            built: dict[Any, list[Trace]] = {}
+            for rule in chosen:
                 try:
-                    if rule.reads not in cache_by_kinds:
+                    if rule.reads not in built:
                         traces = [fill(trace) for trace in worlds.traces(rule.reads)]
-                        cache_by_kinds[rule.reads] = (
-                            [with_presumption(t) for t in traces] if segment.uncalled else traces
-                        )
-                    self.judge(rule, cache_by_kinds[rule.reads], segment.uncalled, number)
+                        built[rule.reads] = [with_presumption(t) for t in traces] if segment.uncalled else traces
+                    self.judge(rule, built[rule.reads], segment.uncalled, number)
                 except Exception as error:  # a fault in one rule must not take the others with it
                     if os.environ.get("T4LINT_DEBUG"):
                         raise
-                    text = (
-                        f"the rule {rule.name} failed on this file ({type(error).__name__}: {error}); please report it"
-                    )
-                    self.problems.append(Problem(path, text))
+                    text = f"the rule {rule.name} failed ({type(error).__name__}: {error}); please report it"
+                    self.problems.append(Problem(self.runs[number].script, text))
+
+    def triggered(self, rule: Rule, machine: Machine) -> bool:
+        """Does any text that the run consists of hold a trigger of the rule?"""
+        texts: list[Path | str] = [*machine.project.modules, *machine.project.read_texts]
+        if machine.launch is not None:
+            texts.append(machine.launch.where.path)
+        return any(not self.triggers_in(text, machine).isdisjoint(rule.triggers) for text in texts)
+
+    def triggers_in(self, file: Path | str, machine: Machine) -> frozenset[str]:
+        if file not in self.triggers:
+            if isinstance(file, Path):
+                source = machine.project.modules[file]
+                text = "" if isinstance(source, Problem) else source.document.text
+            else:
+                text = machine.project.read_texts.get(file) or self.sources.get(file, "")
+            words = {trigger for rule in self.rules for trigger in rule.triggers}
+            self.triggers[file] = frozenset(word for word in words if word in text)
+        return self.triggers[file]
 
     def versions_of(self, root: Path, script: Path, launch: LaunchCommand | None) -> dict[str, str]:
         """Pins of the project, of the notebook that the run is or starts from, and of the settings, which win."""
@@ -568,6 +603,11 @@ def is_shell(file: Path, text: str) -> bool:
 SOURCE_SUFFIXES = (".py", ".pyw", ".sh", ".bash", ".ipynb")
 MAX_SHELL_FILES = 500
 MAX_LAUNCH_FILES = 300
+
+
+def is_script(text: str) -> bool:
+    """Does a file say that it is run, and not only imported?"""
+    return '__name__ == "__main__"' in text or "__name__ == '__main__'" in text
 
 
 def is_source(name: str) -> bool:

@@ -6,10 +6,11 @@ Without such a file nothing heavy is imported.
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -74,13 +75,27 @@ class Loaded(NamedTuple):
 
 def load(start: Path) -> Loaded:
     """The settings for `start`, a file or folder that need not exist: from its folder upwards, the first file that has any."""
-    folder = Path(os.path.abspath(start))  # noqa: PTH100  (resolve() would follow links out of the project)
+    try:
+        folder = Path(os.path.abspath(start))  # noqa: PTH100  (resolve() would follow links out of the project)
+    except OSError:
+        return Loaded(Settings())  # the working directory is gone
     for parent in (folder, *folder.parents):
         for name in FILES:
             loaded = _read(parent / name)
             if loaded is not None:
                 return loaded
     return Loaded(Settings())
+
+
+def common_folder(paths: Sequence[Path]) -> Path:
+    """Where to look for the settings of several paths: their common folder, so that their order does not matter."""
+    if len(paths) == 1:
+        return paths[0]
+    try:
+        folders = [os.path.abspath(path if path.is_dir() else path.parent) for path in paths]  # noqa: PTH100  (as in `load`)
+        return Path(os.path.commonpath(folders))
+    except (OSError, ValueError):  # a path too long to ask about; two drives
+        return Path()
 
 
 def schema() -> dict[str, Any]:
@@ -108,9 +123,11 @@ def _read(file: Path) -> Loaded | None:
     """The settings in a file; None when it is not there or says nothing to t4lint."""
     try:
         data = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
     except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+            return None  # below something that is no folder: it is not there
         if file.name not in FILES[:1]:
             return None  # somebody else's file
         return _broken(file, f"cannot read this file: {error.strerror or error}")
@@ -137,6 +154,8 @@ def _parse(file: Path, text: str) -> dict[str, Any] | Loaded | None:
         if match := re.search(r" \(at line (\d+), column \d+\)$", message):
             message, line = message[: match.start()], int(match[1])
         return _broken(file, f"this file is not valid TOML: {message[:1].lower()}{message[1:]}", line)
+    except RecursionError:
+        return _broken(file, "this file is nested too deeply to be read")
     for key in _prefix(file):
         table = table.get(key) if isinstance(table, dict) else None
         if table is None:
@@ -150,13 +169,44 @@ def _validated(file: Path, text: str, table: dict[str, Any]) -> Loaded:
     from pydantic import ValidationError
 
     try:
-        return Loaded(_adapter().validate_python(table), (), file, text)
+        loaded = Loaded(_adapter().validate_python(table), (), file, text)
+        return loaded._replace(problems=_version_problems(loaded))
     except ValidationError as error:
         problems: dict[Problem, None] = {}
         for detail in error.errors(include_url=False):
             line = find_line(text, (*_prefix(file), *_keys_of(detail)))
             problems[Problem(_shown(file), _explained(detail), line)] = None
         return Loaded(Settings(), tuple(sorted(problems, key=lambda it: it.line or 0)), file, text)
+
+
+def _version_problems(loaded: Loaded) -> tuple[Problem, ...]:
+    """What is wrong with `versions`: a library that no model asks about, or text that is no version."""
+    if not loaded.settings.versions:
+        return ()
+    from packaging.version import InvalidVersion, Version
+
+    known = _libraries()
+    problems: list[Problem] = []
+    for name, version in loaded.settings.versions.items():
+        if name not in known:
+            hint = _suggestion(name, sorted(known))
+            message = f"versions names a library that t4lint does not know: {name!r}{hint}"
+            problems.append(loaded.problem(message, "versions", name))
+            continue
+        try:
+            Version(version)
+        except InvalidVersion:
+            problems.append(
+                loaded.problem(f'{version!r} is not a version of {name}, e.g. {name} = "2.4.1"', "versions", name)
+            )
+    return tuple(sorted(problems, key=lambda it: it.line or 0))
+
+
+def _libraries() -> frozenset[str]:
+    """The libraries whose version can matter, as package indexes spell them."""
+    from t4lint.libraries.registry import KNOWN, NEWEST
+
+    return frozenset({"python", "cuda", *NEWEST, *(name.replace("_", "-") for name in KNOWN), *KNOWN})
 
 
 def _adapter() -> TypeAdapter[Settings]:

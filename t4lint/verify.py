@@ -6,45 +6,100 @@ over the observed trace judges the events with these keys again.
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from t4lint import engine
 from t4lint.devices import find_target
 from t4lint.engine import Options
 from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict
-from t4lint.record.launch import Outcome, Recording, record
-from t4lint.record.observe import trace_of
+from t4lint.record.launch import Limits, Outcome, Recording, record
+from t4lint.record.notebook import is_notebook
+from t4lint.record.observe import COMMAND, trace_of
 from t4lint.rule import Candidate, Confidence, Rule
+from t4lint.sources.document import Document
+from t4lint.sources.notebook import read_notebook
+from t4lint.sources.shell import launches
 from t4lint.trace import Key, Trace
 
 ONLY_IN_FILES = "seen only in files"
 ENDED_BEFORE, ENDED_HERE = "the run ended before: ", "the run ended here: "
 
 
-def verify(argv: list[str], *, options: Options, device: str, steps: int, timeout: float) -> Report:
+def verify(
+    argv: list[str], *, options: Options, device: str, steps: int, timeout: float, limits: Limits | None = None
+) -> Report:
     """Predict exactly this command, run it, and add a verdict to each finding. Runs the user's code; prints nothing."""
-    predicted = engine.check_command(argv, options)
+    rules = engine.select(options.select, options.ignore, options.extend_select)
     if device not in ("auto", "cpu"):
         problem = Problem("", f"--device {device} is not available yet: only cpu")
-        return replace(predicted, problems=(*predicted.problems, problem))
-    rules = engine.select(options.select, options.ignore, options.extend_select)
-    recording = record(argv, cwd=options.cwd, steps=steps, timeout=timeout)
+        return replace(predict(argv, options), problems=(problem,))
+    recording = record(argv, cwd=options.cwd, steps=steps, timeout=timeout, limits=limits)
     observed = trace_of(recording, find_target(options.target))
+    predicted = predict(argv, replace(options, versions={**options.versions, **_installed(observed)}))
     judged, extra = pair(predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording))
+    hidden = {(finding.rule, key) for finding in predicted.suppressed for key in finding.keys}
+    extra = [(rule, candidate) for rule, candidate in extra if (rule.name, candidate.event.key) not in hidden]
+    sources = {**predicted.sources, **_texts({candidate.event.where.path for _, candidate in extra}, options)}
     found = [
-        engine.finding_from(rule, candidate, confidence_of(candidate), sources=predicted.sources)
-        for rule, candidate in extra
+        engine.finding_from(rule, candidate, confidence_of(candidate), sources=sources) for rule, candidate in extra
     ]
     confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in found]
     return replace(
         predicted,
         findings=(*judged, *confirmed),
+        sources=sources,
         problems=(*predicted.problems, *problems_of(recording)),
         runs=_runs(predicted.runs, recording, observed),
     )
+
+
+def predict(argv: list[str], options: Options) -> Report:
+    """The findings of the command; a notebook in its place is a run of its own.
+
+    Where the command names no program to follow (`pytest tests/`), those of the files that it names.
+    """
+    if is_notebook(argv):
+        return engine.check([options.cwd / argv[0]], options)
+    document = Document(COMMAND, options.cwd / COMMAND, "shell", shlex.join(argv) + "\n")
+    launch = next((launch for launch in launches(document, options.cwd) if launch.file is not None), None)
+    if launch is not None and launch.file is not None:
+        session = engine.Session(options, engine.select(options.select, options.ignore, options.extend_select))
+        session.sources[document.path] = document.text
+        session.run(launch.file.resolve(), launch)  # unlike for a check, all files of the program are shown
+        return session.report([launch.file.resolve()])
+    files = [path for path in (options.cwd / word.split("::")[0] for word in argv[1:]) if _is_source(path)]
+    if files:
+        return engine.check(files, options)
+    note = "the command names no program to follow: only what the run itself shows is reported"
+    return replace(engine.check([], options), notes=(note,))
+
+
+def _installed(observed: Trace) -> dict[str, str]:
+    """The versions that ran: exactly this run is predicted."""
+    return {name: str(value.it) for name, value in observed.versions.items() if value.known}
+
+
+def _texts(paths: Iterable[str], options: Options) -> dict[str, str]:
+    """Texts for the code frames of what only the run showed."""
+    found: dict[str, str] = {}
+    for path in paths:
+        if path.endswith(".ipynb"):
+            notebook = read_notebook(options.cwd / path, path)
+            text = None if isinstance(notebook, Problem) else notebook.listing
+        else:
+            text = engine.text_of(path, options, {}) if (options.cwd / path).is_file() else None
+        if text is not None:
+            found[path] = text
+    return found
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_dir() or (path.suffix == ".py" and path.is_file())
 
 
 def pair(
@@ -69,7 +124,9 @@ def pair(
     named: dict[str, set[Key]] = defaultdict(set)
     for finding in findings:
         named[finding.rule].update(finding.keys)
-        out.append(replace(finding, verdict=_verdict(finding, by_rule, judged, broken, observed, _said_at(finding, ended, at))))
+        out.append(
+            replace(finding, verdict=_verdict(finding, by_rule, judged, broken, observed, _said_at(finding, ended, at)))
+        )
     extra = [
         (by_rule[name], next(candidate for candidate in candidates if candidate.when.holds is True))
         for name, by_key in judged.items()
@@ -113,12 +170,25 @@ def decide(candidates: Sequence[Candidate], observed: Trace) -> Verdict:
     """One that holds confirms; else one unknown leaves it undecided; else it is refuted."""
     holding = next((candidate for candidate in candidates if candidate.when.holds is True), None)
     if holding is not None:
-        return Verdict("confirmed", observed.basis, _confidence([holding]), holding.event.evidence)
+        return Verdict("confirmed", observed.basis, _confidence([holding]), _evidence(holding, candidates))
     open_one = next((candidate for candidate in candidates if candidate.when.holds is None), None)
     if open_one is not None:
         reason = open_one.when.reason or "a value that it needs is unknown"
-        return Verdict("undecided", observed.basis, "possible", open_one.event.evidence, reason)
-    return Verdict("refuted", observed.basis, _confidence(candidates), candidates[0].event.evidence)
+        return Verdict("undecided", observed.basis, "possible", _evidence(open_one, candidates), reason)
+    return Verdict("refuted", observed.basis, _confidence(candidates), _evidence(candidates[0], candidates))
+
+
+def _evidence(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
+    """What the run showed at the event: first the value that the rule blames, then how often it was so, then the rest."""
+    event, blamed = chosen.event, ""
+    for item in fields(event):
+        value = getattr(event, item.name)
+        if chosen.blame is not None and value is chosen.blame and value.known:
+            blamed = f"{item.name}={value.it}"
+    holding = sum(candidate.when.holds is True for candidate in candidates)
+    often = f"held {holding} of {len(candidates)} times" if len(candidates) > 1 else ""
+    rest = [part for part in event.evidence.split(", ") if part and part != blamed]
+    return ", ".join([part for part in (blamed, often) if part] + rest)
 
 
 def _confidence(candidates: Sequence[Candidate]) -> Confidence:

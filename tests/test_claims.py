@@ -84,7 +84,8 @@ def test_which_operations_leave_fp16_under_autocast() -> None:
         "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (4,)), "softplus": lambda t, x: t.nn.functional.softplus(x),
     }  # fmt: skip
     kept: dict[str, Callable[[Any, Any], Any]] = {
-        "matmul": lambda t, x: x @ x, "div": lambda t, x: x / 8, "mean": lambda t, x: x.mean(), "gelu": lambda t, x: t.nn.functional.gelu(x),
+        "matmul": lambda t, x: x @ x, "div": lambda t, x: x / 8, "mean": lambda t, x: x.mean(),
+        "gelu": lambda t, x: t.nn.functional.gelu(x),
         "masked_fill": lambda t, x: x.masked_fill(x > 0, -1e4),
     }  # fmt: skip
 
@@ -284,7 +285,7 @@ def test_a_4bit_layer_computes_in_the_dtype_that_is_given() -> None:
     import bitsandbytes
     import torch
 
-    layer = bitsandbytes.nn.Linear4bit(64, 64, compute_dtype=torch.float32)
+    layer = bitsandbytes.nn.Linear4bit(64, 64, compute_dtype=torch.float32).to("cpu")
     layer(torch.rand(2, 64, dtype=torch.bfloat16))
     assert layer.compute_dtype == torch.float32
 

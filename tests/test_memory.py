@@ -13,8 +13,9 @@ import t4lint.memory.shapes as shapes_module
 from t4lint.devices import find_target
 from t4lint.memory import fill, find_shape
 from t4lint.memory.communication import allreduce_seconds, break_even_tokens, compute_seconds, pcie_seconds
-from t4lint.memory.estimate import activation_bytes, logits_bytes, optimizer_kind, peak, state_bytes
+from t4lint.memory.estimate import activation_bytes, least_of_block, logits_bytes, optimizer_kind, peak, state_bytes
 from t4lint.trace import (
+    Call,
     Engine,
     Event,
     Launch,
@@ -352,3 +353,81 @@ def test_sharding_divides() -> None:
 def test_observed_traces_stay_as_they_are() -> None:
     observed = trace_of(model(), engine(), STEP, basis="t4")
     assert fill(observed) is observed
+
+
+def activations_of(*events: Event, **fields: Any) -> float:
+    """The lower edge of the activations of GPT-2 with 4 x 512 tokens, as a multiple of tokens x layers x width."""
+    settings = engine(micro_batch=value(4), sequence_length=value(512), **{k: value(v) for k, v in fields.items()})
+    step = step_of(trace_of(model("openai-community/gpt2"), settings, *events, STEP))
+    return float(step.components.it["activations"][0]) / (4 * 512 * 12 * 768)
+
+
+def test_a_plain_block_keeps_more_than_its_input() -> None:
+    assert activations_of(activation_checkpointing=False) == pytest.approx(5 + 16)
+    assert activations_of(activation_checkpointing=False, mixed_precision="no") == pytest.approx(2 * (5 + 16))
+
+
+def test_checkpointing_keeps_the_input_only() -> None:
+    assert activations_of(activation_checkpointing=True) == pytest.approx(2)
+    switched = Call(where=HERE, function="gradient_checkpointing_enable", arguments={})
+    assert activations_of(switched, activation_checkpointing=False) == pytest.approx(2)
+
+
+def test_a_launcher_that_may_shard_leaves_the_state_open() -> None:
+    launched = Launch(where=HERE, launcher="deepspeed", nodes=value(1), processes_per_node=value(1))
+    assert "shard" in step_of(trace_of(launched, model(), STEP)).components.unknown
+    assert step_of(trace_of(launch(1, 1), model(), STEP)).components.known
+
+
+def test_a_device_map_may_place_the_weights_elsewhere() -> None:
+    step = step_of(trace_of(model(device_map=value("auto")), engine(), STEP))
+    assert step.components.it["weights"][0] == 0
+    step = step_of(trace_of(model(device_map=value({"": 0})), engine(), STEP))
+    assert step.components.it["weights"][0] > 0
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", ["gpt2", "bert", "llama", "opt"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_saved_tensors_are_above_the_lower_edge(kind: str, size: int) -> None:
+    """What real torch saves for the backward of small models, with no dropout, which keeps the least."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    hidden, intermediate, layers, batch, length = 64, 256, 3, 2, 32
+    common = {"vocab_size": 128, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 4}
+    if kind == "gpt2":
+        config = transformers.GPT2Config(
+            vocab_size=128, n_embd=hidden, n_layer=layers, n_head=4, attn_pdrop=0, embd_pdrop=0, resid_pdrop=0
+        )
+        network = transformers.GPT2Model(config)
+    elif kind == "bert":
+        config = transformers.BertConfig(
+            **common, intermediate_size=intermediate, hidden_dropout_prob=0, attention_probs_dropout_prob=0
+        )
+        network = transformers.BertModel(config)
+    elif kind == "llama":
+        config = transformers.LlamaConfig(**common, intermediate_size=intermediate, num_key_value_heads=1)
+        network = transformers.LlamaModel(config)
+    else:
+        config = transformers.OPTConfig(**common, ffn_dim=intermediate, dropout=0, word_embed_proj_dim=hidden)
+        network = transformers.OPTModel(config)
+    own = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
+    saved: dict[int, int] = {}
+
+    def keep(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    network.train()
+    tokens = torch.randint(0, 128, (batch, length))
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", dtype=torch.bfloat16, enabled=size == 2),
+    ):
+        output = network(input_ids=tokens).last_hidden_state
+    least = least_of_block(hidden, intermediate, one_activation=kind == "opt", size=size)
+    total = sum(saved.values())
+    assert output.requires_grad
+    assert total >= least * batch * length * layers, total / (batch * length * layers * hidden)

@@ -367,7 +367,7 @@ def test_compile_script_and_subclasses_still_work(tmp_path: Path) -> None:
 
 
 def test_links_are_cut_before_they_are_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("t4lint.record.launch.LARGE", 64)
+    monkeypatch.setattr("t4lint.record.sandbox.LARGE", 64)
     for name in ("opened.bin", "saved.pt", "grown.bin", "read.bin"):
         (tmp_path / name).write_bytes(b"x" * 100)
     recording = run(
@@ -620,7 +620,7 @@ def test_verify_joins_both_witnesses(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return Finding("pin", "warning", "certain", where, "", "", keys=(Key("Loader", "", "train.py", line, line),))
 
     predicted = Report("t4", (finding(2), finding(3), finding(6)), (), (), 1)
-    monkeypatch.setattr(engine, "check_command", lambda argv, options: predicted)
+    monkeypatch.setattr("t4lint.verify.predict", lambda argv, options: predicted)
     monkeypatch.setattr(engine, "select", lambda *names: (rule,))
     write(
         tmp_path,

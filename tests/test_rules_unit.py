@@ -12,11 +12,13 @@ import pytest
 from t4lint.devices import find_target
 from t4lint.rule import Candidate, Rule
 from t4lint.trace import (
+    NOT_SAID,
     Attention,
     Autocast,
     Backward,
     Call,
     Compile,
+    DataRead,
     Engine,
     EnvironmentVariable,
     Event,
@@ -571,7 +573,14 @@ CASES: list[Case] = [
         "t5",
         [YES],
         trace(
-            Model(where=at(12), role="load", subject="m", name=Value("t5-small"), family=Value("t5"), overflow=Value("forward")),
+            Model(
+                where=at(12),
+                role="load",
+                subject="m",
+                name=Value("t5-small"),
+                family=Value("t5"),
+                overflow=Value("forward"),
+            ),
             step(trains=Value("m"), math=Value({"float16": 1.0})),
         ),
     ),
@@ -600,7 +609,12 @@ CASES: list[Case] = [
     ("implicit-checkpoint-dtype", "stored in fp32", [NO], trace(loaded_as("auto", "float32"), FORWARD)),
     ("implicit-checkpoint-dtype", "only loaded", [NO], trace(loaded_as("auto", "bfloat16"))),
     ("implicit-checkpoint-dtype", "written", [NO], trace(loaded_as("float16", "float16"), FORWARD)),
-    ("implicit-checkpoint-dtype", "bf16 run", [NO], trace(loaded_as("auto", "bfloat16"), engine(written("bf16")), FORWARD)),
+    (
+        "implicit-checkpoint-dtype",
+        "bf16 run",
+        [NO],
+        trace(loaded_as("auto", "bfloat16"), engine(written("bf16")), FORWARD),
+    ),
     (
         "implicit-checkpoint-dtype",
         "unknown",
@@ -785,8 +799,18 @@ CASES: list[Case] = [
     ("transformer-engine-fp8", "on", [YES], trace(asks(FP8, enabled=written(True)))),
     ("transformer-engine-fp8", "off", [NO], trace(asks(FP8, enabled=written(False)))),
     ("transformer-engine-fp8", "unknown", [MAYBE], trace(asks(FP8, enabled=DARK))),
-    ("torchao-float8", "training", [YES], trace(asks("torchao.float8.convert_to_float8_training", emulate=Value(False)))),
-    ("torchao-float8", "dynamic", [YES], trace(asks(QUANTIZE, config=Value("Float8DynamicActivationFloat8WeightConfig")))),
+    (
+        "torchao-float8",
+        "training",
+        [YES],
+        trace(asks("torchao.float8.convert_to_float8_training", emulate=Value(False))),
+    ),
+    (
+        "torchao-float8",
+        "dynamic",
+        [YES],
+        trace(asks(QUANTIZE, config=Value("Float8DynamicActivationFloat8WeightConfig"))),
+    ),
     (
         "torchao-float8",
         "emulated, and int8",
@@ -804,6 +828,629 @@ CASES: list[Case] = [
     ("triton-tl-dot", "older triton", [NO], trace(asks("triton.language.dot"), triton="3.2.0")),
     ("triton-tl-dot", "older torch", [NO], trace(asks("triton.language.dot"), torch="2.6.0")),
 ]
+
+
+# --- several processes -------------------------------------------------------------------------------------------
+
+KAGGLE = find_target("kaggle-2xt4")
+PRESUMED_ADDRESS = Value("127.0.0.1", (Origin("default", "unless it is given", at(1)),), likely=True)
+PRESUMED_RANK = Value(0, (Origin("default", "unless it is given", at(1)),))
+DARK_FLAGS = {"": unknown("$FLAGS is not known")}
+
+
+def started(launcher: str = "torchrun", nodes: Any = 1, per_node: Any = 2, **fields: Any) -> Launch:
+    return Launch(
+        where=at(1),
+        launcher=launcher,
+        nodes=written(nodes) if nodes is not None else DARK,
+        processes_per_node=written(per_node) if per_node is not None else DARK,
+        **fields,
+    )
+
+
+def on_kaggle(*events: Event) -> Trace:
+    return Trace("predicted", KAGGLE, {}, events)
+
+
+GLOO = ProcessGroup(where=at(9), backend=written("gloo"))
+NCCL = ProcessGroup(where=at(9), backend=written("nccl"))
+SHM_OFF = {"NCCL_SHM_DISABLE": written("1")}
+CASES += [
+    ("more-processes-than-gpus", "four on two", [YES], on_kaggle(started(per_node=4))),
+    ("more-processes-than-gpus", "two on two", [NO], on_kaggle(started())),
+    ("more-processes-than-gpus", "an unknown machine", [MAYBE], trace(started(per_node=4))),
+    ("more-processes-than-gpus", "unknown", [MAYBE], on_kaggle(started(per_node=None))),
+    ("more-processes-than-gpus", "gloo", [NO], on_kaggle(GLOO, started(per_node=4))),
+    ("more-processes-than-gpus", "python under srun", [NO], on_kaggle(started("python", per_node=4))),
+    ("more-processes-than-gpus", "python with NCCL", [YES], on_kaggle(NCCL, started("python", per_node=4))),
+    (
+        "more-processes-than-gpus",
+        "visible devices",
+        [YES],
+        trace(started(environment={"CUDA_VISIBLE_DEVICES": written("0")})),
+    ),
+    (
+        "more-processes-than-gpus",
+        "the program chooses",
+        [MAYBE],
+        trace(variable(written("0"), "CUDA_VISIBLE_DEVICES"), started()),
+    ),
+    (
+        "more-processes-than-gpus",
+        "shared on purpose",
+        [NO],
+        on_kaggle(started(per_node=4, environment={"NCCL_MULTI_RANK_GPU_ENABLE": written("1")})),
+    ),
+    ("more-processes-than-gpus", "on the CPU", [NO], on_kaggle(started(per_node=4, flags={"cpu": written("true")}))),
+    (
+        "master-addr-env-with-torchrun",
+        "exported",
+        [YES],
+        trace(started(nodes=2, environment={"MASTER_ADDR": DARK}, rendezvous=PRESUMED_ADDRESS)),
+    ),
+    (
+        "master-addr-env-with-torchrun",
+        "handed over",
+        [NO],
+        trace(started(nodes=2, environment={"MASTER_ADDR": DARK}, rendezvous=written("node-0", how="flag"))),
+    ),
+    (
+        "master-addr-env-with-torchrun",
+        "a loopback address",
+        [NO],
+        trace(started(nodes=2, environment={"MASTER_ADDR": Value("localhost")}, rendezvous=PRESUMED_ADDRESS)),
+    ),
+    (
+        "master-addr-env-with-torchrun",
+        "accelerate",
+        [NO],
+        trace(started("accelerate", nodes=2, environment={"MASTER_ADDR": DARK})),
+    ),
+    (
+        "master-addr-env-with-torchrun",
+        "unknown flags",
+        [MAYBE],
+        trace(started(nodes=2, environment={"MASTER_ADDR": DARK}, flags=DARK_FLAGS, rendezvous=DARK)),
+    ),
+    (
+        "master-addr-env-with-torchrun",
+        "unknown nodes",
+        [MAYBE],
+        trace(started(nodes=None, environment={"MASTER_ADDR": DARK}, rendezvous=PRESUMED_ADDRESS)),
+    ),
+    ("loopback-rendezvous", "localhost", [YES], trace(started(nodes=2, rendezvous=written("localhost", how="flag")))),
+    (
+        "loopback-rendezvous",
+        "nobody",
+        [YES],
+        trace(started("accelerate", nodes=2, rendezvous=Value(None, likely=True))),
+    ),
+    ("loopback-rendezvous", "presumed", [YES], trace(started(nodes=2, rendezvous=PRESUMED_ADDRESS))),
+    ("loopback-rendezvous", "a name", [NO], trace(started(nodes=2, rendezvous=written("node-0", how="flag")))),
+    ("loopback-rendezvous", "one node", [NO], trace(started(rendezvous=written("127.0.0.1", how="flag")))),
+    (
+        "loopback-rendezvous",
+        "the first node",
+        [MAYBE],
+        trace(started(nodes=2, rendezvous=written("127.0.0.1"), node_rank=written(0, how="flag"))),
+    ),
+    (
+        "loopback-rendezvous",
+        "exported and not read",
+        [NO],
+        trace(started(nodes=2, environment={"MASTER_ADDR": Value("10.0.0.1")}, rendezvous=PRESUMED_ADDRESS)),
+    ),
+    (
+        "loopback-rendezvous",
+        "set by a program under srun",
+        [YES],
+        trace(started("python", nodes=2), variable(written("localhost"), "MASTER_ADDR")),
+    ),
+    ("loopback-rendezvous", "unknown", [MAYBE], trace(started(nodes=2))),
+    ("torch-distributed-launch", "used", [YES], trace(started("torch.distributed.launch"))),
+    ("torch-distributed-launch", "torchrun", [NO], trace(started())),
+    ("torch-distributed-launch", "an old torch", [NO], trace(started("torch.distributed.launch"), torch="1.13.1")),
+    ("torch-distributed-launch", "unknown", [MAYBE], trace(started("torch.distributed.launch", flags=DARK_FLAGS))),
+    ("nccl-shm-disabled", "in the launch", [YES], trace(started(environment=SHM_OFF))),
+    ("nccl-shm-disabled", "in the program", [YES], trace(started(), variable(written("1"), "NCCL_SHM_DISABLE"))),
+    ("nccl-shm-disabled", "one process", [NO], trace(started(per_node=1, environment=SHM_OFF))),
+    ("nccl-shm-disabled", "on", [NO], trace(started(environment={"NCCL_SHM_DISABLE": written("0")}))),
+    ("nccl-shm-disabled", "gloo", [NO], trace(GLOO, started(environment=SHM_OFF))),
+    ("nccl-shm-disabled", "unknown", [MAYBE], trace(started(per_node=None, environment=SHM_OFF))),
+    (
+        "num-processes-not-divisible",
+        "three on two",
+        [YES],
+        trace(started("accelerate", nodes=2, flags={"num_processes": written("3")})),
+    ),
+    (
+        "num-processes-not-divisible",
+        "four on two",
+        [NO],
+        trace(started("accelerate", nodes=2, flags={"num_processes": written("4")})),
+    ),
+    (
+        "num-processes-not-divisible",
+        "one machine",
+        [NO],
+        trace(started("accelerate", flags={"num_processes": written("3")})),
+    ),
+    ("num-processes-not-divisible", "no total", [], trace(started("accelerate", nodes=2))),
+    (
+        "num-processes-not-divisible",
+        "unknown",
+        [MAYBE],
+        trace(started("accelerate", nodes=2, flags={"num_processes": DARK})),
+    ),
+    (
+        "node-rank-missing-or-frozen",
+        "missing",
+        [YES],
+        trace(started(nodes=2, rendezvous=written("node-0", how="flag"), node_rank=PRESUMED_RANK)),
+    ),
+    (
+        "node-rank-missing-or-frozen",
+        "nothing said",
+        [NO],
+        trace(started(nodes=2, rendezvous=PRESUMED_ADDRESS, node_rank=PRESUMED_RANK)),
+    ),
+    (
+        "node-rank-missing-or-frozen",
+        "given by a variable",
+        [NO],
+        trace(started(nodes=2, rendezvous=DARK, node_rank=dark_at((Origin("flag", "--node_rank", at(1)),)))),
+    ),
+    ("node-rank-missing-or-frozen", "one node", [NO], trace(started(node_rank=PRESUMED_RANK))),
+    (
+        "node-rank-missing-or-frozen",
+        "unknown",
+        [MAYBE],
+        trace(started(nodes=2, flags=DARK_FLAGS, rendezvous=DARK, node_rank=unknown("not all flags are known"))),
+    ),
+]
+
+
+def on(place: str, *events: Event) -> Trace:
+    return Trace("predicted", find_target(place), {}, events)
+
+
+def holding(weights: float, gradients: float = 0, optimizer: float = 0, **fields: Any) -> Step:
+    """A step whose components are known, in GiB."""
+    bands = {"weights": weights, "gradients": gradients, "optimizer": optimizer}
+    fields.setdefault("components", Value({name: (size * GIB, 2 * size * GIB) for name, size in bands.items()}))
+    return step(**fields)
+
+
+def emptied(loops: tuple[str, ...] = ("train.py:20",), **fields: Any) -> Call:
+    return Call(where=at(36), function="torch.cuda.empty_cache", arguments={}, loops=loops, **fields)
+
+
+def looped(retain: Value = NOT_SAID, loops: tuple[str, ...] = ("train.py:20",), line: int = 30) -> Backward:
+    return Backward(where=at(line), loops=loops, retain_graph=retain)
+
+
+def ran(grad: Any = True, training: Any = False, loops: tuple[str, ...] = ("train.py:60",), line: int = 61) -> Forward:
+    known = Value(grad) if grad is not None else DARK
+    return Forward(where=at(line), grad=known, training=Value(training), device=CUDA, loops=loops)
+
+
+def evaluating(train: Any = 1, batch: Any = 8, strategy: Any = "steps") -> list[Event]:
+    """A language model of three billion parameters that is trained and evaluated."""
+    said = written(batch) if batch is not None else DARK
+    return [
+        Model(where=at(12), role="load", evidence="AutoModelForCausalLM"),
+        engine(Value("fp16"), micro_batch=Value(train), eval_micro_batch=said, evaluates=Value(strategy)),
+        step(parameters=Value(3_000_000_000)),
+    ]
+
+
+def trainer_given(model: str = "AutoModelForCausalLM", strategy: Any = "steps", **arguments: Value) -> list[Event]:
+    return [
+        Model(where=at(12), role="load", evidence=model),
+        engine(Value("fp16"), evaluates=Value(strategy)),
+        Call(where=at(16), function="transformers.Trainer", arguments=arguments),
+    ]
+
+
+NOTHING = Value(None)
+
+
+def base_model(dtype: str = "float32", requested: Value = NOTHING, **fields: Any) -> Model:
+    fields.setdefault("quantization", Value("none"))
+    return Model(where=at(12), role="load", dtype=Value(dtype), requested_dtype=requested, **fields)
+
+
+STEP_LOOP = ("train.py:18", "train.py:20")
+METRICS = Value("compute_metrics")
+ANOMALY = "torch.autograd.set_detect_anomaly"
+THREE_BILLION = holding(11, parameters=Value(3_000_000_000))
+LOST = [Gap(frozenset({Backward}), "an unknown call")]
+
+
+def noticed(value: Value) -> Switch:
+    return Switch(where=at(6), name=ANOMALY, value=value)
+
+
+CASES += [
+    ("training-state-exceeds-gpu", "full", [YES], trace(holding(6, 6, 12))),
+    ("training-state-exceeds-gpu", "one place, two steps", [YES], trace(holding(6, 6, 12), holding(6, 6, 12))),
+    ("training-state-exceeds-gpu", "fits", [NO], trace(holding(2, 2, 4))),
+    ("training-state-exceeds-gpu", "the weights alone", [NO], trace(holding(26, 26, 52))),
+    ("training-state-exceeds-gpu", "on the CPU", [NO], trace(holding(6, 6, 12, device=Value("cpu")))),
+    ("training-state-exceeds-gpu", "unknown", [MAYBE], trace(holding(0, components=DARK))),
+    ("weights-exceed-gpu-memory", "too large", [YES], trace(holding(24))),
+    ("weights-exceed-gpu-memory", "no room", [YES], trace(holding(12.6))),
+    ("weights-exceed-gpu-memory", "fits", [NO], trace(holding(5.2))),
+    ("weights-exceed-gpu-memory", "the whole state", [NO], trace(holding(12.6, 12.6, 25))),
+    ("weights-exceed-gpu-memory", "on the CPU", [NO], trace(holding(24, device=Value("cpu")))),
+    ("weights-exceed-gpu-memory", "unknown", [MAYBE], trace(holding(0, components=DARK))),
+    ("implicit-fp32-weights", "adapters", [YES], trace(base_model(), THREE_BILLION, imported=("peft",))),
+    (
+        "implicit-fp32-weights",
+        "a library asked for it",
+        [YES],
+        trace(base_model(requested=by_default("float32")), THREE_BILLION, imported=("peft",)),
+    ),
+    (
+        "implicit-fp32-weights",
+        "asked for",
+        [NO],
+        trace(base_model(requested=written("float32")), THREE_BILLION, imported=("peft",)),
+    ),
+    ("implicit-fp32-weights", "float16", [NO], trace(base_model("float16"), THREE_BILLION, imported=("peft",))),
+    ("implicit-fp32-weights", "unsloth", [NO], trace(base_model(), THREE_BILLION, imported=("peft", "unsloth"))),
+    (
+        "implicit-fp32-weights",
+        "small",
+        [NO],
+        trace(base_model(), holding(1, parameters=Value(300_000_000)), imported=("peft",)),
+    ),
+    (
+        "implicit-fp32-weights",
+        "does not fit at all",
+        [NO],
+        trace(base_model(), holding(26, parameters=Value(7_000_000_000)), imported=("peft",)),
+    ),
+    ("implicit-fp32-weights", "nothing says what is frozen", [MAYBE], trace(base_model(), THREE_BILLION)),
+    ("too-many-dataloader-workers", "eight on Colab", [YES], on("colab", loader(workers=written(8)))),
+    ("too-many-dataloader-workers", "two on Colab", [NO], on("colab", loader(workers=written(2)))),
+    (
+        "too-many-dataloader-workers",
+        "four in each of two processes",
+        [YES],
+        on("kaggle", launch(nodes=1, per_node=2), loader(workers=written(4))),
+    ),
+    ("too-many-dataloader-workers", "an unknown machine", [], trace(loader(workers=written(8)))),
+    ("too-many-dataloader-workers", "unknown", [MAYBE], on("colab", loader(workers=DARK))),
+    (
+        "dataset-on-network-mount",
+        "Drive",
+        [YES],
+        trace(DataRead(where=at(14), root=written("/content/drive/MyDrive/images"))),
+    ),
+    ("dataset-on-network-mount", "a bucket", [YES], trace(DataRead(where=at(14), root=written("/gcs/bucket")))),
+    ("dataset-on-network-mount", "local", [NO], trace(DataRead(where=at(14), root=written("/content/images")))),
+    ("dataset-on-network-mount", "a like name", [NO], trace(DataRead(where=at(14), root=written("/gcs2/images")))),
+    ("dataset-on-network-mount", "unknown", [MAYBE], trace(DataRead(where=at(14), root=DARK))),
+    ("iterable-dataset-not-sharded", "two", [YES], trace(loader(repeats=Value(True), workers=written(2)))),
+    ("iterable-dataset-not-sharded", "one", [NO], trace(loader(repeats=Value(True), workers=written(1)))),
+    ("iterable-dataset-not-sharded", "split", [NO], trace(loader(repeats=Value(False), workers=written(2)))),
+    ("iterable-dataset-not-sharded", "unknown", [MAYBE], trace(loader(workers=written(2)))),
+    ("empty-cache-in-loop", "every step", [YES], trace(*[looped(), emptied()] * 2)),
+    ("empty-cache-in-loop", "the first of two", [NO], trace(looped(), emptied(), looped())),
+    (
+        "empty-cache-in-loop",
+        "an outer loop",
+        [NO],
+        trace(*[looped(loops=STEP_LOOP), looped(loops=STEP_LOOP), emptied()]),
+    ),
+    ("empty-cache-in-loop", "no loop", [NO], trace(emptied(()), looped(), looped())),
+    ("empty-cache-in-loop", "a test", [MAYBE], trace(*[looped(), emptied(guards=frozenset({("low", True)}))] * 2)),
+    ("empty-cache-in-loop", "a backward may be lost", [MAYBE], trace(emptied(), gaps=LOST)),
+    ("anomaly-detection-left-on", "on", [YES], trace(noticed(written(True)), step())),
+    ("anomaly-detection-left-on", "off", [NO], trace(noticed(written(False)), step())),
+    (
+        "anomaly-detection-left-on",
+        "off again",
+        [NO, NO],
+        trace(noticed(written(True)), noticed(written(False)), step()),
+    ),
+    ("anomaly-detection-left-on", "nothing trains", [NO], trace(noticed(written(True)))),
+    ("anomaly-detection-left-on", "another switch", [], trace(switch("matmul.allow_tf32", written(True)), step())),
+    ("anomaly-detection-left-on", "unknown", [MAYBE], trace(noticed(DARK), step())),
+    ("retain-graph-in-loop", "alone", [YES], trace(*[ran(loops=STEP_LOOP), looped(written(True), STEP_LOOP)] * 2)),
+    ("retain-graph-in-loop", "not kept", [NO], trace(*[ran(loops=STEP_LOOP), looped(written(False), STEP_LOOP)] * 2)),
+    (
+        "retain-graph-in-loop",
+        "two losses",
+        [NO, NO],
+        trace(ran(loops=STEP_LOOP), looped(written(True), STEP_LOOP), looped(written(False), STEP_LOOP, line=31)),
+    ),
+    (
+        "retain-graph-in-loop",
+        "a loop over losses",
+        [NO],
+        trace(ran(loops=STEP_LOOP), *[looped(written(True), (*STEP_LOOP, "train.py:29"))] * 2),
+    ),
+    (
+        "retain-graph-in-loop",
+        "gradients by hand",
+        [NO],
+        trace(
+            ran(loops=STEP_LOOP),
+            looped(written(True), STEP_LOOP),
+            Call(where=at(31), function="torch.autograd.grad", arguments={}),
+        ),
+    ),
+    ("retain-graph-in-loop", "unknown", [MAYBE], trace(ran(loops=STEP_LOOP), looped(DARK, STEP_LOOP))),
+    ("retain-graph-in-loop", "lost", [MAYBE], trace(ran(loops=STEP_LOOP), looped(written(True), STEP_LOOP), gaps=LOST)),
+    ("eval-without-no-grad", "after training", [YES], trace(looped(), ran())),
+    ("eval-without-no-grad", "no grad", [NO], trace(looped(), ran(grad=False))),
+    ("eval-without-no-grad", "training mode", [], trace(looped(), ran(training=True))),
+    ("eval-without-no-grad", "a backward in the loop", [NO], trace(ran(loops=STEP_LOOP), looped(loops=STEP_LOOP))),
+    (
+        "eval-without-no-grad",
+        "a backward after the loop",
+        [NO],
+        trace(ran(loops=STEP_LOOP), looped(loops=STEP_LOOP[:1])),
+    ),
+    ("eval-without-no-grad", "no loop", [], trace(looped(), ran(loops=()))),
+    ("eval-without-no-grad", "unknown", [MAYBE], trace(looped(), ran(grad=None))),
+    ("eval-without-no-grad", "a backward may be lost", [MAYBE], trace(ran(), gaps=LOST)),
+    ("eval-batch-larger-than-train", "larger", [YES], trace(*evaluating())),
+    ("eval-batch-larger-than-train", "the same", [NO], trace(*evaluating(batch=1))),
+    ("eval-batch-larger-than-train", "a large train batch", [NO], trace(*evaluating(train=8, batch=16))),
+    ("eval-batch-larger-than-train", "no evaluation", [NO], trace(*evaluating(strategy="no"))),
+    ("eval-batch-larger-than-train", "unsloth", [NO], trace(*evaluating(), imported=("unsloth",))),
+    ("eval-batch-larger-than-train", "no language model", [NO], trace(*evaluating()[1:])),
+    ("eval-batch-larger-than-train", "unknown", [MAYBE], trace(*evaluating(batch=None))),
+    ("eval-logits-kept-on-gpu", "kept", [YES], trace(*trainer_given(compute_metrics=METRICS))),
+    ("eval-logits-kept-on-gpu", "no metrics", [NO], trace(*trainer_given())),
+    (
+        "eval-logits-kept-on-gpu",
+        "preprocessed",
+        [NO],
+        trace(*trainer_given(compute_metrics=METRICS, preprocess_logits_for_metrics=Value("argmax"))),
+    ),
+    (
+        "eval-logits-kept-on-gpu",
+        "a classifier",
+        [NO],
+        trace(*trainer_given("AutoModelForSequenceClassification", compute_metrics=METRICS)),
+    ),
+    ("eval-logits-kept-on-gpu", "no evaluation", [NO], trace(*trainer_given(strategy="no", compute_metrics=METRICS))),
+    ("eval-logits-kept-on-gpu", "open", [MAYBE], trace(*trainer_given(compute_metrics=METRICS, **{"**": DARK}))),
+    ("eval-logits-kept-on-gpu", "unknown", [MAYBE], trace(*trainer_given(compute_metrics=DARK))),
+]
+
+PARALLEL = Wrap(where=at(25), how=written("ddp"), reduces=Value("always"), data=Value("whole"))
+IN_DATA_PARALLEL = Wrap(where=at(25), how=written("data_parallel"))
+BY_TRAINER = step(engine="Trainer")
+SPREAD = Model(where=at(12), role="load", device_map=written("auto"))
+IS_AVAILABLE = "torch.cuda.is_available"
+SAMPLER = "torch.utils.data.distributed.DistributedSampler"
+
+
+def engine_wrap(how: Any, **options: Value) -> Wrap:
+    return Wrap(where=at(40), role="engine", how=Value(how) if how else DARK, options=options)
+
+
+def in_4bit(device_map: Value, kind: str = "4bit") -> Model:
+    return Model(where=at(12), role="load", quantization=written(kind), device_map=device_map)
+
+
+def shuffled(sampler: str = "none", shuffle: Value | None = None) -> Loader:
+    asked = written(True) if shuffle is None else shuffle
+    return loader(shuffle=asked, sampler=Value(sampler), device=CUDA)
+
+
+def sampled(shuffle: Value | None = None) -> Call:
+    asked = by_default(True) if shuffle is None else shuffle
+    return Call(where=at(11), function=SAMPLER, arguments={"shuffle": asked})
+
+
+TOLD = Call(where=at(28), function=f"{SAMPLER}.set_epoch", arguments={})
+IN_EPOCHS = step(loops=("train.py:27", "train.py:29"))
+DRAWN = loader(sampler=Value("DistributedSampler"))
+
+
+def forked(function: Value, processes: Value | None = None) -> Call:
+    count = written(2) if processes is None else processes
+    return Call(
+        where=at(50), function="accelerate.notebook_launcher", arguments={"function": function, "num_processes": count}
+    )
+
+
+def takes_argument(name: str, function: str = "transformers.TrainingArguments", **fields: Any) -> Call:
+    return Call(where=at(10), function=function, arguments={name: written("epoch")}, **fields)
+
+
+CASES += [
+    ("trainer-implicit-dataparallel", "wrapped", [YES], on_kaggle(engine_wrap("data_parallel"))),
+    ("trainer-implicit-dataparallel", "ddp", [NO], on_kaggle(engine_wrap("ddp"))),
+    ("trainer-implicit-dataparallel", "by hand", [], on_kaggle(IN_DATA_PARALLEL)),
+    ("trainer-implicit-dataparallel", "unknown", [MAYBE], on_kaggle(engine_wrap(None))),
+    ("nn-dataparallel", "trains", [YES], trace(IN_DATA_PARALLEL, step())),
+    ("nn-dataparallel", "ddp", [NO], trace(PARALLEL, step())),
+    ("nn-dataparallel", "evaluates", [NO], trace(IN_DATA_PARALLEL)),
+    (
+        "nn-dataparallel",
+        "one device",
+        [NO],
+        trace(Wrap(where=at(25), how=written("data_parallel"), options={"device_ids": written([0])}), step()),
+    ),
+    (
+        "nn-dataparallel",
+        "unknown devices",
+        [MAYBE],
+        trace(Wrap(where=at(25), how=written("data_parallel"), options={"device_ids": DARK}), step()),
+    ),
+    ("nn-dataparallel", "the Trainer's own", [], trace(engine_wrap("data_parallel"), step())),
+    ("quantized-batch-doubling", "no map", [YES], on_kaggle(in_4bit(Value(None)), BY_TRAINER)),
+    ("quantized-batch-doubling", "one device", [YES], on_kaggle(in_4bit(Value({"": 0}), "8bit"), BY_TRAINER)),
+    ("quantized-batch-doubling", "spread", [NO], on_kaggle(in_4bit(written("auto")), BY_TRAINER)),
+    ("quantized-batch-doubling", "not quantized", [NO], on_kaggle(in_4bit(Value(None), "none"), BY_TRAINER)),
+    ("quantized-batch-doubling", "two processes", [NO], on_kaggle(started(), in_4bit(Value(None)), BY_TRAINER)),
+    ("quantized-batch-doubling", "unknown machine", [NO], trace(in_4bit(Value(None)), BY_TRAINER)),
+    (
+        "quantized-batch-doubling",
+        "one visible",
+        [NO],
+        on_kaggle(variable(written("0"), "CUDA_VISIBLE_DEVICES"), in_4bit(Value(None)), BY_TRAINER),
+    ),
+    ("quantized-batch-doubling", "unknown", [MAYBE], on_kaggle(in_4bit(DARK), BY_TRAINER)),
+    ("device-map-auto-distributed", "two processes", [YES], trace(started(), SPREAD, step())),
+    ("device-map-auto-distributed", "one process", [NO], trace(started(per_node=1), SPREAD, step())),
+    ("device-map-auto-distributed", "inference", [NO], trace(started(), SPREAD)),
+    (
+        "device-map-auto-distributed",
+        "one device",
+        [NO],
+        trace(started(), Model(where=at(12), role="load", device_map=Value({"": 0})), step()),
+    ),
+    ("device-map-auto-distributed", "no launch", [MAYBE], trace(SPREAD, step())),
+    (
+        "device-map-auto-distributed",
+        "bypassed",
+        [NO],
+        trace(started(environment={"ACCELERATE_BYPASS_DEVICE_MAP": Value("true")}), SPREAD, step()),
+    ),
+    ("gloo-backend-on-cuda", "gloo", [YES], trace(started(), GLOO, PARALLEL, step())),
+    ("gloo-backend-on-cuda", "nccl", [NO], trace(started(), NCCL, PARALLEL, step())),
+    ("gloo-backend-on-cuda", "on the CPU", [NO], trace(started(), GLOO, PARALLEL, step(device=Value("cpu")))),
+    ("gloo-backend-on-cuda", "beside nccl", [NO, NO], trace(started(), NCCL, GLOO, PARALLEL, step())),
+    ("gloo-backend-on-cuda", "one process", [NO], trace(started(per_node=1), GLOO, PARALLEL, step())),
+    ("gloo-backend-on-cuda", "unknown", [MAYBE], trace(started(), GLOO, PARALLEL, step(device=DARK))),
+    ("ddp-without-distributed-sampler", "shuffled", [YES], trace(PARALLEL, shuffled())),
+    ("ddp-without-distributed-sampler", "sampled", [NO], trace(PARALLEL, shuffled("DistributedSampler", Value(False)))),
+    ("ddp-without-distributed-sampler", "one process", [NO], trace(started(per_node=1), PARALLEL, shuffled())),
+    ("ddp-without-distributed-sampler", "no ddp", [], trace(shuffled())),
+    (
+        "ddp-without-distributed-sampler",
+        "split somewhere",
+        [MAYBE],
+        trace(Wrap(where=at(25), how=written("ddp"), data=DARK), shuffled()),
+    ),
+    ("sampler-without-set-epoch", "forgotten", [YES], trace(sampled(), DRAWN, IN_EPOCHS)),
+    ("sampler-without-set-epoch", "told", [NO], trace(sampled(), DRAWN, TOLD, IN_EPOCHS)),
+    ("sampler-without-set-epoch", "in order", [NO], trace(sampled(Value(False)), DRAWN, IN_EPOCHS)),
+    ("sampler-without-set-epoch", "one epoch", [NO], trace(sampled(), DRAWN, step(loops=("train.py:29",)))),
+    ("sampler-without-set-epoch", "accelerate", [NO], trace(sampled(), DRAWN, IN_EPOCHS, imported=("accelerate",))),
+    ("sampler-without-set-epoch", "unknown", [MAYBE], trace(sampled(DARK), DRAWN, IN_EPOCHS)),
+    ("accumulation-without-no-sync", "every one", [YES], trace(started(), PARALLEL, step(backwards=Value(4)))),
+    ("accumulation-without-no-sync", "no accumulation", [NO], trace(started(), PARALLEL, step(backwards=Value(1)))),
+    (
+        "accumulation-without-no-sync",
+        "one process",
+        [NO],
+        trace(started(per_node=1), PARALLEL, step(backwards=Value(4))),
+    ),
+    (
+        "accumulation-without-no-sync",
+        "adapters",
+        [NO],
+        trace(started(), PARALLEL, step(backwards=Value(4)), imported=("peft",)),
+    ),
+    (
+        "accumulation-without-no-sync",
+        "small",
+        [NO],
+        trace(started(), PARALLEL, step(backwards=Value(4), parameters=Value(1_000_000))),
+    ),
+    (
+        "accumulation-without-no-sync",
+        "chosen somewhere",
+        [MAYBE],
+        trace(started(), Wrap(where=at(25), how=written("ddp"), reduces=DARK), step(backwards=Value(4))),
+    ),
+    ("accumulation-without-no-sync", "unknown", [MAYBE], trace(started(), PARALLEL, step())),
+    (
+        "find-unused-parameters",
+        "the Trainer's default",
+        [YES],
+        trace(engine_wrap("ddp", find_unused_parameters=by_default(True))),
+    ),
+    ("find-unused-parameters", "off", [NO], trace(engine_wrap("ddp", find_unused_parameters=written(False)))),
+    ("find-unused-parameters", "nothing said", [], trace(engine_wrap("ddp"))),
+    ("find-unused-parameters", "written", [MAYBE], trace(engine_wrap("ddp", find_unused_parameters=written(True)))),
+    ("notebook-launcher-given-a-call", "a result", [YES], trace(forked(Value(None)))),
+    ("notebook-launcher-given-a-call", "a function", [NO], trace(forked(Value("train")))),
+    ("notebook-launcher-given-a-call", "unknown", [MAYBE], trace(forked(DARK))),
+    ("notebook-launcher-after-cuda-init", "asked", [YES], trace(asked(True, IS_AVAILABLE), forked(Value("train")))),
+    (
+        "notebook-launcher-after-cuda-init",
+        "asked later",
+        [NO],
+        trace(forked(Value("train")), asked(True, IS_AVAILABLE)),
+    ),
+    (
+        "notebook-launcher-after-cuda-init",
+        "counted",
+        [NO],
+        trace(asked(1, "torch.cuda.device_count"), forked(Value("train"))),
+    ),
+    (
+        "notebook-launcher-after-cuda-init",
+        "asked through NVML",
+        [NO],
+        trace(variable(Value("1"), "PYTORCH_NVML_BASED_CUDA_CHECK"), asked(True, IS_AVAILABLE), forked(Value("train"))),
+    ),
+    (
+        "notebook-launcher-after-cuda-init",
+        "arguments outside",
+        [YES],
+        trace(engine(written("fp16")), forked(Value("train"))),
+    ),
+    ("notebook-launcher-after-cuda-init", "the GPU", [YES], trace(loaded(DARK, device=CUDA), forked(Value("train")))),
+    (
+        "notebook-launcher-after-cuda-init",
+        "imported",
+        [YES],
+        trace(forked(Value("train")), imported=("bitsandbytes",)),
+    ),
+    (
+        "notebook-launcher-after-cuda-init",
+        "one process",
+        [NO],
+        trace(asked(True, IS_AVAILABLE), forked(Value("train"), written(1))),
+    ),
+    ("notebook-launcher-after-cuda-init", "a result", [NO], trace(asked(True, IS_AVAILABLE), forked(Value(None)))),
+    (
+        "notebook-launcher-after-cuda-init",
+        "unknown",
+        [MAYBE],
+        trace(asked(True, IS_AVAILABLE), forked(Value("train"), DARK)),
+    ),
+    ("removed-argument", "unpinned", [YES], trace(takes_argument("evaluation_strategy"))),
+    ("removed-argument", "pinned", [YES], trace(takes_argument("evaluation_strategy"), transformers="4.52.0")),
+    ("removed-argument", "older", [NO], trace(takes_argument("evaluation_strategy"), transformers="4.44.2")),
+    ("removed-argument", "between", [MAYBE], trace(takes_argument("evaluation_strategy"), transformers="4.51.0")),
+    (
+        "removed-argument",
+        "own field",
+        [NO],
+        trace(takes_argument("group_by_length", accepts=Value(("group_by_length",)))),
+    ),
+    ("removed-argument", "another call", [], trace(takes_argument("tokenizer", "transformers.pipeline"))),
+    ("removed-argument", "Trainer", [YES], trace(takes_argument("tokenizer", "transformers.Trainer"))),
+    (
+        "removed-argument",
+        "from_pretrained",
+        [YES],
+        trace(takes_argument("load_in_4bit", "transformers.AutoModelForCausalLM.from_pretrained")),
+    ),
+]
+
+
+def test_a_removed_argument_is_an_error_only_where_the_version_is_known() -> None:
+    assert only("removed-argument", trace(takes_argument("no_cuda"))).severity == "note"
+    assert only("removed-argument", trace(takes_argument("no_cuda"), transformers="5.1.0")).severity is None
+
+
+def test_loopback_is_only_likely_where_it_is_presumed() -> None:
+    assert only("loopback-rendezvous", trace(started(nodes=2, rendezvous=PRESUMED_ADDRESS))).when.likely
+    given = written("localhost", how="flag")
+    assert not only("loopback-rendezvous", trace(started(nodes=2, rendezvous=given))).when.likely
 
 
 def judge(name: str, made: Trace) -> list[Candidate]:

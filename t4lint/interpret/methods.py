@@ -129,7 +129,11 @@ def call_method(m: Machine, receiver: Abstract, name: str, arguments: Arguments)
         return registry.call_builtin_method(m, receiver, name, arguments)
     if isinstance(receiver, Unknown):
         return registry.call_unknown_method(m, receiver, name, arguments)
-    return m.call(attribute(m, receiver, name), arguments)
+    found = attribute(m, receiver, name)
+    if isinstance(found, Bound) and found.receiver is receiver and isinstance(found.method, str):
+        # a method of a function or a partial: nothing more is known of it
+        return calls.unresolved(m, Unknown(f"{name} of a function"), arguments)
+    return m.call(found, arguments)
 
 
 def instance_method(m: Machine, instance: Instance, name: str, arguments: Arguments) -> Abstract:

@@ -7,7 +7,7 @@ from pathlib import Path
 from t4lint.findings import Problem
 from t4lint.interpret.source import SourceModule, parse
 from t4lint.sources.document import Document
-from t4lint.sources.files import display_path, read
+from t4lint.sources.files import display_path, is_file, read
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 MAX_MODULES = 400  # modules of one project that are read
@@ -55,7 +55,7 @@ class Project:
         relative = Path(*name.split("."))
         for base in self.search_path(script):
             for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
-                if candidate in self.documents or (candidate.is_file() and self.contains(candidate)):
+                if candidate in self.documents or (is_file(candidate) and self.contains(candidate)):
                     return candidate
         return None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 import warnings
 from bisect import bisect_right
 from itertools import accumulate
@@ -13,20 +15,26 @@ from libcst._nodes.internal import CodegenState
 
 from t4lint.findings import Problem
 from t4lint.sources.document import Document
+from t4lint.sources.nesting import too_deep
+from t4lint.sources.thin import MOST, Thinned, thin
 from t4lint.trace import Location
 
-# CPython itself refuses more than 200 nested brackets ("too many nested parentheses"); libcst's parser would exhaust the
-# stack of the process instead.
-MAX_NESTING = 200
+# Printing takes up to five frames for each of the levels that `too_deep` lets pass, below those of the interpretation.
+PRINTING_FRAMES = 12_000 if sys.version_info >= (3, 11) else 5_000
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class SourceModule:
-    """A document with its syntax tree. `name` is the dotted name under which the program imports it."""
+    """A document with its syntax tree. `name` is the dotted name under which the program imports it.
 
-    def __init__(self, document: Document, name: str, tree: cst.Module) -> None:
+    The tree of a huge document is that of a text with parts left out, `thinned`; places are always the document's.
+    """
+
+    def __init__(self, document: Document, name: str, tree: cst.Module, thinned: Thinned | None = None) -> None:
         self.document = document
         self.name = name
         self.tree = tree
+        self.thinned = thinned if thinned is not None and len(thinned.starts) > 1 else None
         self._spans: dict[int, tuple[int, int]] | None = None
         self._lines: list[int] = []
         self._locations: dict[int, Location] = {}
@@ -53,7 +61,11 @@ class SourceModule:
             return self._locations[id(node)]
         if self._spans is None:
             self._spans, self._lines = _spans(self.tree)
+            if self.thinned is not None:
+                self._lines = _line_starts(self.document.text)
         start, end = self._spans.get(id(node), (0, 0))
+        if self.thinned is not None:
+            start, end = self.thinned.origin(start), self.thinned.origin(end)
         if self.document.positions is not None:
             found = self._locations[id(node)] = self.document.positions.location(start, end)
             return found
@@ -113,38 +125,57 @@ class _Mark:
 def _spans(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int]]:
     """Character offsets of every node, and the offsets at which lines start."""
     recorder = _Recorder(tree)
-    tree._codegen(recorder)
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, PRINTING_FRAMES))
+    try:
+        tree._codegen(recorder)
+    finally:
+        sys.setrecursionlimit(before)
     offsets = [0, *accumulate(len(token) for token in recorder.tokens)]
     last = len(offsets) - 1
     spans = {key: (offsets[min(a, last)], offsets[min(b, last)]) for key, (a, b) in recorder.marks.items()}
-    text = "".join(recorder.tokens)
-    lines = [0]
-    position = 0
-    for line in text.splitlines(keepends=True) if "\f" not in text and "\x0b" not in text else _split(text):
-        position += len(line)
-        lines.append(position)
-    return spans, lines
+    return spans, _line_starts("".join(recorder.tokens))
 
 
-def _split(text: str) -> list[str]:
-    """Lines as editors count them: `str.splitlines` also splits at form feeds and other separators."""
-    return text.replace("\r\n", "\n\n").replace("\r", "\n").split("\n")
+def _line_starts(text: str) -> list[int]:
+    """The offsets at which lines start, as editors count them: `str.splitlines` also splits at form feeds and others."""
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]
 
 
 def parse(document: Document, name: str) -> SourceModule | Problem:
     """Parse a document, or say where it is broken."""
-    if _nesting(document.text) > MAX_NESTING:
-        return Problem(document.path, f"brackets are nested more than {MAX_NESTING} deep: Python refuses this too")
+    deep = too_deep(document.text)
+    if deep is not None:
+        return _problem(document, deep[1], deep[0], 1)
+    thinned = thin(document.text)
+    if thinned is None:
+        return _problem(document, f"is too large to be followed: it has more than {MOST:,} words, numbers and signs")
     try:
-        return SourceModule(document, name, cst.parse_module(document.text))
+        return SourceModule(document, name, cst.parse_module(thinned.text), thinned)
     except cst.ParserSyntaxError as error:
-        line, column, reason = _place(document.text, error)
-        if document.positions is not None:
-            place = document.positions.locate(line, column)
-            line, column = place.line, place.column
-        return Problem(document.path, f"cannot be parsed: {reason}", line, column)
+        line, column, reason = _place(thinned.text, error)
+        if len(thinned.starts) > 1:
+            line, column = _in_document(document.text, thinned, line, column)
+        return _problem(document, f"cannot be parsed: {reason}", line, column)
     except (RecursionError, ValueError, MemoryError, SystemError) as error:
         return Problem(document.path, f"cannot be parsed: {type(error).__name__}")
+
+
+def _problem(document: Document, message: str, line: int | None = None, column: int | None = None) -> Problem:
+    """A problem at a place in the text of a document, named as in its file."""
+    if line is not None and document.positions is not None:
+        place = document.positions.locate(line, column or 1)
+        line, column = place.line, place.column
+    return Problem(document.path, message, line, column)
+
+
+def _in_document(text: str, thinned: Thinned, line: int, column: int) -> tuple[int, int]:
+    """A place in a text with parts left out, as a place in the document."""
+    starts = _line_starts(thinned.text)
+    offset = thinned.origin(min(starts[min(line, len(starts)) - 1] + column - 1, len(thinned.text)))
+    lines = _line_starts(text)
+    found = bisect_right(lines, offset)
+    return found, offset - lines[found - 1] + 1
 
 
 def _place(text: str, error: cst.ParserSyntaxError) -> tuple[int, int, str]:
@@ -159,17 +190,3 @@ def _place(text: str, error: cst.ParserSyntaxError) -> tuple[int, int, str]:
         pass
     reason = error.message.removeprefix("parser error: ").strip() or "syntax error"
     return error.raw_line, error.raw_column + 1, reason
-
-
-def _nesting(text: str) -> int:
-    """The deepest bracket nesting, brackets in strings counted too: an upper bound that costs one pass."""
-    if text.count("(") + text.count("[") + text.count("{") <= MAX_NESTING:
-        return 0
-    depth = deepest = 0
-    for character in text:
-        if character in "([{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in ")]}":
-            depth = max(0, depth - 1)
-    return deepest

@@ -31,9 +31,30 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries.api import plain
 from t4lint.sources.statements import statement_span
-from t4lint.trace import NOT_SAID, Event, Gap, Location, Origin, Trace, Value
+from t4lint.trace import (
+    NOT_SAID,
+    Autocast,
+    Call,
+    Engine,
+    Event,
+    Gap,
+    Launch,
+    Loader,
+    Location,
+    Model,
+    Optimizer,
+    Origin,
+    Trace,
+    Value,
+    Wrap,
+)
+from t4lint.trace import Step as OptimizerStep
 
 MAX_TESTS = 3  # eight worlds
+# what the quantities of a step are computed from
+QUANTIFIED: frozenset[type[Event]] = frozenset(
+    {Model, Optimizer, Engine, Loader, Launch, Wrap, Call, Autocast, OptimizerStep}
+)
 
 
 @cache
@@ -66,14 +87,15 @@ class Worlds:
 
     def traces(self, kinds: tuple[type[Event], ...]) -> list[Trace]:
         """One trace a world for a rule that reads these kinds."""
-        drafts = self.segment.drafts
-        read = [draft for draft in drafts if issubclass(draft.kind, kinds)]
+        read = [draft for draft in self.segment.drafts if issubclass(draft.kind, kinds)]
+        wanted = frozenset(kinds) | (QUANTIFIED if OptimizerStep in kinds else frozenset())
+        drafts = read if wanted == frozenset(kinds) else [d for d in self.segment.drafts if d.kind in wanted]
         counts: Counter[str] = Counter()
         for draft in read:
             counts.update(self.tests_of(draft))
         tests = [test for test, _ in counts.most_common(MAX_TESTS)]
         worlds = [dict(zip(tests, sides, strict=True)) for sides in product((True, False), repeat=len(tests))]
-        return [self.trace(drafts, world) for world in worlds]
+        return [replace(self.trace(drafts, world), kinds=wanted) for world in worlds]
 
     def tests_of(self, draft: Draft) -> frozenset[str]:
         if id(draft) not in self._tests:

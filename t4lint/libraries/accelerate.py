@@ -8,19 +8,23 @@ from t4lint.interpret.values import (
     NONE,
     PRESUMED,
     Abstract,
+    Bound,
     Const,
+    Function,
     Instance,
     ListValue,
     Object,
+    Partial,
     Step,
     Tensor,
     Unknown,
     leaves,
 )
-from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import say_backward, set_device
 from t4lint.libraries.torch_autocast import unknown_facts
 from t4lint.libraries.torch_distributed import wrap_for_launch
+from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine
 
 aliases(
@@ -58,6 +62,21 @@ def resolved_precision(call: Call, given: Abstract) -> Abstract:
         default = Step("default", "Accelerator runs in full precision unless mixed_precision is given")
         return Const("no", (*written, default, PRESUMED))
     return given
+
+
+@calls("accelerate.notebook_launcher", "accelerate.launchers.notebook_launcher")
+def notebook_launcher(call: Call) -> Abstract:
+    """Forks processes that each call the function (read in 0.20 to 1.15); the trace is that of the first."""
+    m = call.machine
+    function = call.argument("function", 0)
+    asked = {"function": function, "num_processes": call.argument("num_processes", 2, Const(None))}
+    m.emit(CallEvent, "notebook_launcher", function="accelerate.notebook_launcher", arguments=asked)
+    m.write(m.globals, "$notebook launcher", True)
+    given = m.resolve(call.argument("args", 1, ListValue((), "tuple")))
+    if isinstance(function, (Function, Bound, Partial)):
+        items = given.items if isinstance(given, ListValue) else ()
+        m.call(function, Arguments(tuple(items), open=not isinstance(given, ListValue) or not given.complete))
+    return NONE
 
 
 @methods("accelerator", "prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer")

@@ -24,7 +24,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.sources.configs import ConfigDocument, ConfigNode, read_config
-from t4lint.sources.files import display_path
+from t4lint.sources.files import display_path, is_file
 from t4lint.trace import Engine
 
 MAX_NODES = 5_000  # values of one file that are followed
@@ -42,7 +42,7 @@ def find_file(m: Any, name: str) -> Path | None:
     for base in dict.fromkeys(bases):
         candidate = base / name
         try:
-            if candidate.is_file() and m.project.contains(candidate):
+            if is_file(candidate) and m.project.contains(candidate):
                 return candidate
         except OSError:
             continue
@@ -338,7 +338,7 @@ def accelerate_config(project: Any, launch: Any) -> DictValue | None:
     bases += [launch.file.parent] if launch.file is not None else []
     for base in bases:
         file = base / word.text
-        if file.is_file() and project.contains(file):
+        if is_file(file) and project.contains(file):
             found = read_config(file, display_path(file, project.cwd))
             if isinstance(found, Problem):
                 return None

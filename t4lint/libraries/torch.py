@@ -590,6 +590,7 @@ def bookkeeping(call: Call) -> Abstract:
 @methods("module", "gradient_checkpointing_enable", "enable_gradient_checkpointing")
 def checkpointing(call: Call) -> Abstract:
     call.machine.write(call.receiver.attributes, "$checkpointing", Const(True))
+    call.machine.emit(CallEvent, function="gradient_checkpointing_enable", arguments={})
     return NONE
 
 
@@ -703,6 +704,7 @@ def say_backward(call: Call, facts: TensorFacts, engine: str = "", scaled: Abstr
         retain_graph=call.argument("retain_graph", 1, Const(False)),
         engine=engine or facts.engine,
     )
+    m.globals["$backward depth"] = len(m.logs)
     micro = m.globals.get("$backwards", ())
     m.write(m.globals, "$backwards", (*micro[-31:], facts))
 
@@ -1142,7 +1144,11 @@ def set_default_device(call: Call) -> Abstract:
 
 @calls("torch.cuda.empty_cache", "torch.accelerator.memory.empty_cache", "torch.accelerator.empty_cache")
 def empty_cache(call: Call) -> Abstract:
-    call.machine.emit(CallEvent, "empty_cache", function="torch.cuda.empty_cache", arguments={})
+    m = call.machine
+    # under a test that the last backward was not under, it may be called now and then only
+    sometimes = m.globals.get("$backward depth", len(m.logs)) < len(m.logs)
+    each = Unknown("it is called under a test that is not decided") if sometimes else Const(True)
+    m.emit(CallEvent, "empty_cache", function="torch.cuda.empty_cache", arguments={"each_iteration": each})
     return NONE
 
 

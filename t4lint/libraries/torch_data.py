@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+
+import libcst as cst
 
 from t4lint.interpret.expressions import Elements
 from t4lint.interpret.values import (
     Abstract,
     Bound,
+    Class,
     Const,
     DictValue,
     Function,
@@ -25,7 +28,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.python import with_elements
 from t4lint.libraries.torch import tensors_in, with_facts
-from t4lint.trace import Loader
+from t4lint.trace import DataRead, Loader
 
 
 @calls(
@@ -52,12 +55,90 @@ def data_loader(call: Call) -> Abstract:
         workers=call.argument("num_workers", 5, Const(0)),
         pin_memory=call.argument("pin_memory", 7, Const(False)),
         persistent_workers=call.argument("persistent_workers", None, Const(False)),
-        prefetch_factor=call.argument("prefetch_factor", None, Const(None)),
+        prefetch_factor=prefetch(call),
         shuffle=call.argument("shuffle", 2, Const(False)),
         sampler=sampler_name(m.resolve(sampler)) if sampler is not None else Const("none"),
         drop_last=call.argument("drop_last", 8, Const(False)),
+        repeats=repeated(m, call),
     )
     return loader
+
+
+def prefetch(call: Call) -> Abstract:
+    """2 where nothing is said and there are workers (torch 2.0 to 2.15)."""
+    asked = call.argument("prefetch_factor", None, Const(None))
+    if not (isinstance(asked, Const) and asked.value is None):
+        return asked
+
+    def default(workers: Abstract) -> Abstract:
+        if isinstance(workers, Const) and isinstance(workers.value, int):
+            return Const(2 if workers.value > 0 else None, asked.origins)
+        return Unknown("it follows the number of workers")
+
+    return call.machine.mapped(call.argument("num_workers", 5, Const(0)), default)  # type: ignore[no-any-return]
+
+
+# Words of a dataset that takes care of its workers, or whose samples are drawn at random.
+CAREFUL = ("worker", "rank", "shard", "rand", "shuffle", "world_size")
+
+
+def repeated(m: Any, call: Call) -> Abstract:
+    """Does each worker read the whole of an iterable dataset of the project? Known only for one over plain things: a range,
+    an open file, a list of its own. What it takes from another dataset may be split there."""
+    dataset = m.resolve(call.arguments.get("dataset", 0) or Unknown("the dataset"))
+    if not isinstance(dataset, Instance) or not any("IterableDataset" in base for base in dataset.cls.library_bases()):
+        return Unknown("whether the dataset is iterable")
+    if call.given("worker_init_fn", 9) or call.arguments.open:
+        return Unknown("what each worker does at its start")
+    text = "".join(cst.Module([]).code_for_node(cls.node) for cls in dataset.cls.lineage() if isinstance(cls, Class))
+    if any(word in text.lower() for word in CAREFUL):
+        return Unknown("whether the dataset splits itself by worker")
+    iterate = dataset.cls.find("__iter__")
+    body = iterate.node.body if isinstance(iterate, Function) and isinstance(iterate.node, cst.FunctionDef) else None
+    loops = list(loops_in(body)) if body is not None else []
+    if not loops or not all(plain_iterable(m, dataset, loop.iter, opened_in(body)) for loop in loops):
+        return Unknown("what the dataset iterates over")
+    return Const(True)
+
+
+def loops_in(node: Any) -> Iterator[cst.For]:
+    if isinstance(node, cst.For):
+        yield node
+    for child in node.children:
+        if isinstance(child, (cst.BaseCompoundStatement, cst.BaseSuite, cst.Else)):
+            yield from loops_in(child)
+
+
+def opened_in(node: Any) -> set[str]:
+    """The names of files that a body opens: `with open(...) as file`."""
+    found: set[str] = set()
+    if isinstance(node, cst.With):
+        for item in node.items:
+            name = item.asname.name if item.asname is not None else None
+            if isinstance(item.item, cst.Call) and called(item.item) == "open" and isinstance(name, cst.Name):
+                found.add(name.value)
+    for child in node.children:
+        if isinstance(child, (cst.BaseCompoundStatement, cst.BaseSuite, cst.Else)):
+            found |= opened_in(child)
+    return found
+
+
+def called(node: cst.Call) -> str:
+    return node.func.value if isinstance(node.func, cst.Name) else ""
+
+
+def plain_iterable(m: Any, dataset: Instance, node: cst.BaseExpression, files: set[str]) -> bool:
+    """A range, an open file, or a list that the dataset holds: nothing that could split itself by worker."""
+    if isinstance(node, cst.Name):
+        return node.value in files
+    if isinstance(node, cst.Call) and called(node) in ("range", "open"):
+        return True
+    if isinstance(node, cst.Call) and called(node) == "enumerate" and node.args:
+        return plain_iterable(m, dataset, node.args[0].value, files)
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+        held = dataset.attributes.get(node.attr.value)
+        return isinstance(m.resolve(held) if held is not None else None, ListValue)
+    return False
 
 
 def sampler_name(value: Abstract) -> Abstract:
@@ -88,8 +169,17 @@ def sampler_method(call: Call) -> Abstract:
     return Const(None)
 
 
+# datasets of torchvision that read one file for each sample
+FOLDERS = frozenset(f"torchvision.datasets.{name}" for name in (
+    "ImageFolder", "DatasetFolder", "CocoDetection", "CocoCaptions", "VOCDetection", "VOCSegmentation", "ImageNet",
+    "Cityscapes", "CelebA", "OxfordIIITPet", "Food101", "Flowers102", "Places365",
+))  # fmt: skip
+
+
 @calls("torch.utils.data.*", "torchvision.datasets.*", "torchvision.transforms.*", "datasets.*")
 def dataset(call: Call) -> Abstract:
+    if call.name in FOLDERS:
+        call.machine.emit(DataRead, "folder", root=call.argument("root", 0))
     parts = call.arguments.positional if call.name.endswith("TensorDataset") else ()
     return Object("dataset", call.name, {"$tensors": ListValue(parts)})
 

@@ -32,7 +32,7 @@ from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
 from t4lint.libraries.torch_cuda import device_type
-from t4lint.libraries.torch_distributed import wrap_for_launch
+from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
 from t4lint.trace import Attention, Autocast, Backward, Engine, Forward, Loader, Model, Scaler
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
@@ -163,7 +163,7 @@ def build_arguments(
                 if field in flags.file or command_line.find(flags, [field]) is not None
             }
         )
-    m.emit(CallEvent, short, result.uid, function=name, arguments=written)
+    m.emit(CallEvent, short, result.uid, function=name, arguments=written, accepts=Const(tuple(own)))
     say_engine(m, result, short)
     return result
 
@@ -446,6 +446,8 @@ def requested_dtype(call: Call) -> Abstract | None:
 
 def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract | None, role: str) -> Object:
     m = call.machine
+    if call.name == "trl.loading":  # how it loads is said in `model_init_kwargs` of the trainer's arguments
+        call, requested = with_init_kwargs(call, requested)
     quantization, compute = quantized(m, call)
     dtype = resulting_dtype(call, cls, requested, role, quantization, checkpoint)
     family, overflow = family_of(m, checkpoint, role)
@@ -460,6 +462,7 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
             "$quantization": quantization,
             "$requested": named_dtype(m, requested),
             "$transformers": Const(True),
+            "$device_map": call.argument("device_map", None, Const(None)),
         },
     )
     if call.given("device_map"):
@@ -485,7 +488,24 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
     )
     if attention is not None:
         m.emit(Attention, "config", module.uid, implementation=attention)
+    if role == "load":
+        m.emit(CallEvent, "from_pretrained", module.uid, function=call.name, arguments=dict(call.arguments.keywords))
     return module
+
+
+def with_init_kwargs(call: Call, requested: Abstract | None) -> tuple[Call, Abstract | None]:
+    """The call as a trainer of TRL makes it for a model given by its name, and the dtype that it asks for."""
+    m = call.machine
+    arguments = m.resolve(call.arguments.get("args", 1) or NONE)
+    said = m.resolve(arguments.attributes.get("model_init_kwargs") or NONE) if isinstance(arguments, Object) else NONE
+    if isinstance(said, Const) and said.value is None:
+        return call, requested
+    if isinstance(said, DictValue) and said.complete:
+        given = {str(key): value for key, value in said.items.items()}
+        made = Call(m, call.name, Arguments((), given), call.node)
+        return made, requested_dtype(made) or requested
+    dark = Unknown("what model_init_kwargs holds")
+    return Call(m, call.name, Arguments((), {"quantization_config": dark}), call.node), dark
 
 
 def named_dtype(m: Any, requested: Abstract | None) -> Abstract:
@@ -717,7 +737,9 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
         "device": device,
     }
     m.emit(Loader, "train", trainer_object.uid, **loader)
-    wrap_for_launch(m, trainer_object.attributes["model"], a)
+    adapted = isinstance(trainer_object.attributes["$peft_config"], Object)
+    wrap_for_launch(m, trainer_object.attributes["model"], a, adapted)
+    wrap_in_one_process(m, inner(trainer_object.attributes["model"]), a)
     mixed = precision(m, arguments)
     dtype = m.mapped(mixed, lambda leaf: math_of(m, leaf, trainer_object, a["$site"]))
     autocast = m.mapped(mixed, autocast_of)

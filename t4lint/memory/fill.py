@@ -9,8 +9,9 @@ from typing import Any
 
 from t4lint.devices import Gpu, Instance, Target, UnknownTarget, find_target
 from t4lint.memory.communication import allreduce_seconds, compute_seconds, pcie_seconds
-from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, logits_bytes, peak, state_bytes
+from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, least_of_block, logits_bytes, peak, state_bytes
 from t4lint.memory.recipe import Evidence, Recipe, known_optimizer, recipe_of
+from t4lint.memory.shapes import Shape
 from t4lint.trace import NOT_SAID, Event, Step, Trace, Value, unknown
 
 _SIXTEEN_BIT = ("float16", "bfloat16")
@@ -26,6 +27,9 @@ _DIVIDES: Mapping[str, tuple[str, ...]] = {
 # FSDP2); ring all-reduce counts its own twice, so half of it goes in.
 _FSDP_TRAFFIC: Band = (3.0, 6.0)
 _BY_LENGTH = ("activations", "logits")
+# Families whose blocks are known to keep at least what `least_of_block` counts.
+_PLAIN_BLOCKS = frozenset({"gpt2", "bert", "roberta", "distilbert", "llama", "mistral", "qwen", "pythia", "opt"})
+_RELU = frozenset({"opt"})
 # Families whose decoder may see shorter sequences than the encoder.
 _TWO_LENGTHS = frozenset({"t5", "bart", "whisper"})
 # Full fine-tuning is presumed where nothing is said of frozen weights; with PEFT in sight at most this share trains.
@@ -126,7 +130,10 @@ def _states(recipe: Recipe, parameters: float, evidence: Evidence) -> dict[str, 
     few, many = trainable_band(recipe, parameters, evidence)
     low, high = (_states_of(recipe, parameters, trainable, evidence) for trainable in (few, many))
     names = dict.fromkeys((*low, *high))
-    return {name: (low.get(name, (0, 0))[0], high.get(name, (0, 0))[1]) for name in names}
+    bands = {name: (low.get(name, (0, 0))[0], high.get(name, (0, 0))[1]) for name in names}
+    if recipe.model.spread:  # parts of it may be on another GPU or in the host's memory
+        bands = {name: (0.0, band[1]) for name, band in bands.items()}
+    return bands
 
 
 def _states_of(recipe: Recipe, parameters: float, trainable: float, evidence: Evidence) -> dict[str, Band]:
@@ -180,7 +187,7 @@ def _forward(recipe: Recipe, evidence: Evidence) -> dict[str, Band]:
     certain = recipe.model.causal and not recipe.chunked_loss and not two_lengths
     activations = activation_bytes(
         *sizes, shape.layers, shape.hidden, shape.heads,
-        sixteen_bit=_sixteen_bit(recipe), checkpointing=recipe.checkpointing.it is True,
+        sixteen_bit=_sixteen_bit(recipe), checkpointing=recipe.checkpointing.it is True, least=_least(recipe, shape),
     )  # fmt: skip
     # Below the lowest layer that trains, nothing is kept.
     kept = _all_train(recipe) and not two_lengths
@@ -188,6 +195,18 @@ def _forward(recipe: Recipe, evidence: Evidence) -> dict[str, Band]:
         "activations": activations if kept else (0.0, activations[1]),
         "logits": (low if certain else 0.0, high),
     }
+
+
+def _least(recipe: Recipe, shape: Shape) -> float:
+    """Bytes a token and layer that are certainly kept; 0 where checkpointing or another block may keep less."""
+    if not (recipe.checkpointing.known and recipe.checkpointing.it is False):
+        return 0
+    if recipe.chunked_kernels or not shape.intermediate or shape.experts or shape.family not in _PLAIN_BLOCKS:
+        return 0
+    exact = recipe.mixed_precision.it == "no" and recipe.model.dtype.it == "float32"
+    return least_of_block(
+        shape.hidden, shape.intermediate, one_activation=shape.family in _RELU, size=4 if exact else 2
+    )
 
 
 def _peak(recipe: Recipe, components: Value, target: Target) -> Value:

@@ -26,6 +26,7 @@ from t4lint.trace import (
 )
 
 _AUTOCAST = {"float16": "fp16", "bfloat16": "bf16"}
+_MAY_SHARD = ("accelerate", "deepspeed")
 _SHARDED = frozenset({"zero1", "zero2", "zero3", "fsdp"})
 # Losses that never make the logits of a whole batch.
 _CHUNKED_LOSS = frozenset({"liger_kernel", "unsloth", "cut_cross_entropy"})
@@ -63,6 +64,7 @@ class TrainedModel:
     quantization: Value
     shape: Shape | None
     causal: bool
+    spread: bool  # may a device map place parts of it elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Recipe:
     per_node: Value
     instance: Value
     chunked_loss: bool
+    chunked_kernels: bool  # may blocks keep less than those of transformers
     peft: bool
 
 
@@ -103,16 +106,24 @@ def recipe_of(trace: Trace, step: Step) -> Recipe | Value:
         micro_batch=_micro_batch(trace, step, engines),
         accumulation=agreed([step.backwards, *(e.accumulation for e in engines)], "the accumulation"),
         length=agreed([e.sequence_length for e in engines], "the sequence length"),
-        checkpointing=agreed([e.activation_checkpointing for e in engines], "activation checkpointing"),
-        sharding=_sharding(engines, wraps),
+        checkpointing=_checkpointing(trace, engines),
+        sharding=_sharding(trace, engines, wraps, launch),
         offloads=_offloads(wraps),
         wrap=wraps[-1] if wraps else None,
         nodes=launch.nodes if launch else Value(1),
         per_node=launch.processes_per_node if launch else Value(1),
         instance=launch.instance if launch else NOT_SAID,
         chunked_loss=_chunked_loss(trace, engines),
+        chunked_kernels=bool(_CHUNKED_LOSS & trace.imported),
         peft="peft" in trace.imported or "unsloth" in trace.imported,
     )
+
+
+def _checkpointing(trace: Trace, engines: list[Engine]) -> Value:
+    """What the engine says of it, unless the program switches it on for the model itself."""
+    if any(call.function.endswith("gradient_checkpointing_enable") for call in trace.all(Call)):
+        return Value(True)
+    return agreed([engine.activation_checkpointing for engine in engines], "activation checkpointing")
 
 
 def models_of(trace: Trace) -> list[TrainedModel]:
@@ -153,7 +164,15 @@ def _merge(events: list[Model], calls: list[Call], engines: list[Engine]) -> Tra
         quantization=_quantization(name, _first(event.quantization for event in reversed(events))),
         shape=find_shape(name.it) if name.known and isinstance(name.it, str) else None,
         causal=causal,
+        spread=any(_spreads(event.device_map) for event in events),
     )
+
+
+def _spreads(device_map: Value) -> bool:
+    """May it place parts on another device? A map that is not known may."""
+    if not device_map.known:
+        return device_map != NOT_SAID
+    return device_map.it not in (None, 0, "cuda", "cuda:0", {"": 0}, {"": "cuda"}, {"": "cuda:0"})
 
 
 def _quantization(name: Value, said: Value) -> Value:
@@ -196,7 +215,11 @@ def _micro_batch(trace: Trace, step: Step, engines: list[Engine]) -> Value:
     return agreed([it.batch_size for it in train], "the batch size") if train else said
 
 
-def _sharding(engines: list[Engine], wraps: list[Wrap]) -> Value:
+def _sharding(trace: Trace, engines: list[Engine], wraps: list[Wrap], launch: Launch | None) -> Value:
+    """How the state is sharded; unknown where a launcher or DeepSpeed may do it in a way that is not followed."""
+    silent = all(engine.sharding == NOT_SAID for engine in engines)
+    if silent and not wraps and ("deepspeed" in trace.imported or (launch and launch.launcher in _MAY_SHARD)):
+        return unknown("the launch may shard or offload the training state")
     said = [engine.sharding for engine in engines if engine.sharding.known or engine.sharding != NOT_SAID]
     said += [wrap.how if wrap.how.it in _SHARDED or not wrap.how.known else Value("none") for wrap in wraps]
     sharded = [value for value in said if value.it in _SHARDED]

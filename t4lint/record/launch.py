@@ -1,42 +1,39 @@
-"""Run the user's own command, unchanged, in a copy of the project, and say how it ended."""
+"""Run the user's own command, unchanged, in a sandbox of the project, and say how it ended."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
+from t4lint.record import notebook, watch
 from t4lint.record.journal import Journal, Record, read
+from t4lint.record.sandbox import Kind, Sandbox, moved, prepare, remove
+from t4lint.sources.positions import PositionMap
 
 How = Literal["finished", "stopped", "exception", "failed", "killed", "timeout", "not loaded", "not started"]
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL
-LARGE = 100 * 2**20  # bytes from which a file is linked instead of copied
-BUDGET = 2 * 2**30  # bytes that are copied at most; what comes after them is linked
 TAIL = 64 * 1024  # characters of the program's output that are kept
-
-SKIPPED = {
-    ".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".tox", ".nox", "node_modules",
-    ".t4lint_cache", ".ipynb_checkpoints",
-}  # fmt: skip
+EVERY = 0.2  # seconds between two looks at the run
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "t4lint.toml")
 
 _SECRET = re.compile(
     r"(^|_)(TOKEN|API_?KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?|ACCESS_KEY)(_|$)|^(AWS|AZURE|GCP|GOOGLE)_|_KEY$|^HF_TOKEN",
     re.IGNORECASE,
 )
-_SETTINGS = {
+_OFFLINE = {
     "WANDB_MODE": "offline",
-    "WANDB_SILENT": "true",
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -44,8 +41,19 @@ _SETTINGS = {
     "COMET_MODE": "DISABLED",
     "CLEARML_OFFLINE_MODE": "1",
     "NEPTUNE_MODE": "offline",
-    "PYTHONDONTWRITEBYTECODE": "1",
 }
+_ALWAYS = {"WANDB_SILENT": "true", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may use. `memory` is in bytes over all its processes, 0 for the machine's own limit."""
+
+    steps: int = 3
+    timeout: float = 600.0
+    memory: int = 0
+    network: bool = False
+    sandbox: Kind = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run that was recorded. `root` is the project, `cwd` where the command was given; the copy is gone."""
+    """A run that was recorded. `root` is the project, `cwd` where the command was given; what it wrote is gone.
+
+    `places` are the notebooks that ran as modules: where each line of them is written, by the path below the root.
+    """
 
     command: tuple[str, ...]
     root: Path
@@ -72,6 +83,33 @@ class Recording:
     stdout: str
     stderr: str
     notes: tuple[str, ...] = ()
+    places: Mapping[str, PositionMap] = field(default_factory=dict)
+
+
+class Listener(Protocol):
+    """Somebody who shows how far a run is."""
+
+    def starts(self, sandbox: Sandbox) -> None:
+        """The sandbox is there; the command starts now."""
+
+    def goes_on(self, seconds: float, now: watch.Moment) -> None:
+        """Called several times a second."""
+
+    def ends(self, recording: Recording) -> None:
+        """It is over."""
+
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within this, runs are told of to `listener`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 def record(
@@ -81,43 +119,74 @@ def record(
     steps: int = 3,
     timeout: float = 600.0,
     environment: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    python: str = sys.executable,
 ) -> Recording:
-    """Run `argv` below `cwd` in a copy of the project, and stop it after `steps` optimizer steps (0: never)."""
+    """Run `argv` below `cwd` in a sandbox of the project, and stop it after `steps` optimizer steps (0: never).
+
+    A notebook in the place of a command runs as a script, under `python`. `limits` stands for the other limits;
+    `steps` and `timeout` hold in any case.
+    """
+    limits = replace(limits or Limits(), steps=steps, timeout=timeout)
     here = (cwd or Path.cwd()).resolve()
     root = project_root(here, argv)
     start = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="t4lint-")).resolve()
     try:
-        copy = scratch / "project"
-        links = copy_project(root, copy)
-        variables = child_environment(os.environ if environment is None else environment, root, copy)
-        variables.update(
-            T4LINT_JOURNAL=str(scratch / "journal.jsonl"),
-            T4LINT_STEPS=str(steps),
-            T4LINT_ROOT=str(copy),
-            T4LINT_ORIGINAL=str(root),
-            T4LINT_LINKS="1" if links else "",
-        )
-        command = [moved(word, root, copy) for word in argv]
-        code, timed_out, error = _run(command, copy / here.relative_to(root), variables, scratch, timeout)
+        sandbox = prepare(root, scratch, limits.sandbox, limits.network)
+        variables = child_environment(os.environ if environment is None else environment, root, sandbox.folder, limits)
+        variables.update(_told(scratch, sandbox, limits))
+        ready = notebook.ready(argv, here, root, sandbox.folder, scratch, python)
+        inside = sandbox.folder / here.relative_to(root)
+        command = ready.command if ready else [moved(word, root, sandbox.folder) for word in argv]
+        run = _Run(command, ready.folder if ready else inside, variables, scratch, sandbox, limits)
+        code = run.wait()
         journal = read(scratch / "journal.jsonl")
-        _end_stragglers(journal, variables["T4LINT_JOURNAL"])
-        return Recording(
+        places = ready.places if ready else {}
+        outcome = classify(code, run.ended == "timeout", run.error, journal.records, timeout)
+        if run.ended not in ("", "timeout"):
+            outcome = Outcome("killed", code, run.ended)
+        made = Recording(
             command=tuple(argv),
             root=root,
             cwd=here,
             journal=journal,
-            outcome=classify(code, timed_out, error, journal.records, timeout),
+            outcome=placed(outcome, places),
             seconds=time.monotonic() - start,
-            stdout=_tail(scratch / "stdout"),
-            stderr=_tail(scratch / "stderr"),
-            notes=_notes(links),
+            stdout=run.output.tail("stdout"),
+            stderr=run.output.tail("stderr"),
+            notes=(*_notes(sandbox.links), *(ready.notes if ready else ())),
+            places=places,
         )
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove(scratch)
+    listener = _listener.get()
+    if listener is not None:
+        listener.ends(made)
+    return made
 
 
-# --- the project and its copy ------------------------------------------------------------------------------------
+def _told(scratch: Path, sandbox: Sandbox, limits: Limits) -> dict[str, str]:
+    return {
+        "T4LINT_JOURNAL": str(scratch / "journal.jsonl"),
+        "T4LINT_STEPS": str(limits.steps),
+        "T4LINT_ROOT": str(sandbox.folder),
+        "T4LINT_ORIGINAL": str(sandbox.root),
+        "T4LINT_LINKS": "1" if sandbox.links else "",
+    }
+
+
+def placed(outcome: Outcome, places: Mapping[str, PositionMap]) -> Outcome:
+    """An exception in a notebook: the line of its file."""
+    positions = places.get(outcome.path)
+    if positions is None:
+        return outcome
+    where = positions.locate(outcome.line, 1)
+    cell = "" if where.cell is None else f" (cell {where.cell + 1}, line {where.cell_line})"
+    return replace(outcome, line=where.line, detail=outcome.detail + cell)
+
+
+# --- the project -------------------------------------------------------------------------------------------------
 
 
 def project_root(cwd: Path, argv: Sequence[str]) -> Path:
@@ -125,7 +194,7 @@ def project_root(cwd: Path, argv: Sequence[str]) -> Path:
     root = _marked(cwd)
     for word in argv:
         script = cwd / word
-        if word.endswith(".py") and script.is_file() and root not in script.resolve().parents:
+        if word.endswith((".py", ".ipynb")) and script.is_file() and root not in script.resolve().parents:
             shared = Path(os.path.commonpath([root, script.resolve().parent]))
             # A script elsewhere: only a folder that holds both can be copied, and `/` or a home folder is no project.
             return shared if shared not in (Path(shared.anchor), Path.home()) else root
@@ -141,59 +210,15 @@ def _marked(folder: Path) -> Path:
     return folder
 
 
-def copy_project(root: Path, copy: Path) -> list[Path]:
-    """Copy what a run may touch. Returns the files that are only linked."""
-    links: list[Path] = []
-    left = BUDGET
-    copy.mkdir(parents=True)
-    for folder, folders, files in os.walk(root):
-        source = Path(folder)
-        target = copy / source.relative_to(root)
-        for name in list(folders):
-            if name in SKIPPED:
-                folders.remove(name)
-            elif (source / name / "pyvenv.cfg").exists() or (source / name).is_symlink():
-                folders.remove(name)  # an environment is read, not written; a link stays what it is
-                (target / name).symlink_to((source / name).resolve(), target_is_directory=True)
-            else:
-                (target / name).mkdir(exist_ok=True)
-        for name in files:
-            left -= _copy_file(source / name, target / name, left, links)
-    return links
-
-
-def _copy_file(source: Path, target: Path, left: int, links: list[Path]) -> int:
-    """Copy or link one file; returns the bytes that it took."""
-    try:
-        if not source.is_file():
-            return 0
-        size = source.stat().st_size
-        if size > min(LARGE, left):
-            target.symlink_to(source.resolve())
-            links.append(source)
-            return 0
-        shutil.copy2(source, target)
-        return size
-    except OSError:  # unreadable: the run will meet the same
-        return 0
-
-
-def moved(word: str, root: Path, copy: Path) -> str:
-    """A path into the project, alone or behind `--flag=`, becomes the same path in the copy."""
-    flag, equals, value = word.partition("=")
-    if equals and flag.startswith("-"):
-        return flag + equals + moved(value, root, copy)
-    if word == str(root) or word.startswith(str(root) + os.sep):
-        return str(copy) + word[len(str(root)) :]
-    return word
-
-
-def child_environment(given: Mapping[str, str], root: Path, copy: Path) -> dict[str, str]:
+def child_environment(
+    given: Mapping[str, str], root: Path, folder: Path, limits: Limits | None = None
+) -> dict[str, str]:
     """The user's environment without secrets, offline, and with the recorder on PYTHONPATH."""
-    kept = {name: value for name, value in given.items() if not is_secret(name)}
-    kept.update(_SETTINGS)
+    network = limits is not None and limits.network
+    kept = {name: value for name, value in given.items() if network or not is_secret(name)}
+    kept.update(_ALWAYS if network else {**_ALWAYS, **_OFFLINE})
     site = str(Path(__file__).parent / "inside" / "site")
-    path = [moved(entry, root, copy) for entry in given.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    path = [moved(entry, root, folder) for entry in given.get("PYTHONPATH", "").split(os.pathsep) if entry]
     kept["PYTHONPATH"] = os.pathsep.join([site, *path])
     return kept
 
@@ -206,31 +231,78 @@ def is_secret(name: str) -> bool:
 # --- the run -----------------------------------------------------------------------------------------------------
 
 
-def _run(
-    command: list[str], cwd: Path, variables: dict[str, str], scratch: Path, timeout: float
-) -> tuple[int | None, bool, str]:
-    """Exit code, whether the time was up, and why it could not start."""
-    with (scratch / "stdout").open("wb") as out, (scratch / "stderr").open("wb") as err:
+class _Run:
+    """One process group, and what ends it. `ended`: why it was ended from outside; `error`: why it did not start."""
+
+    def __init__(
+        self, command: list[str], cwd: Path, variables: dict[str, str], scratch: Path, sandbox: Sandbox, limits: Limits
+    ) -> None:
+        self.command, self.cwd, self.variables, self.limits, self.sandbox = command, cwd, variables, limits, sandbox
+        self.scratch = scratch
+        self.output = watch.Output(scratch, TAIL)
+        self.machine = watch.Machine(scratch, limits.memory)
+        self.mark = f"T4LINT_JOURNAL={variables['T4LINT_JOURNAL']}"
+        self.ended = ""
+        self.error = ""
+
+    def wait(self) -> int | None:
+        """Run to the end, or to a limit; afterwards nothing of it is left. Returns the exit code."""
         try:
-            process = subprocess.Popen(
+            process = self._start()
+        except OSError as error:
+            self.error = f"{self.command[0]}: {error.strerror}"
+            return None
+        try:
+            self._watch(process)
+        except KeyboardInterrupt:
+            self.ended = "interrupted"  # what was seen until then is reported; a second Ctrl-C ends us too
+        finally:
+            if process.poll() is None:
+                _end_group(process)
+            watch.end_all(process.pid, self.mark)
+        failed = self.scratch / "failed"
+        if failed.exists():
+            self.error = failed.read_text(encoding="utf-8", errors="replace")
+            return None
+        return process.returncode
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        where = self.cwd if self.sandbox.kind == "copy" else self.sandbox.root
+        command = self.sandbox.started(self.command, self.cwd, self.scratch / "failed")
+        with self.output.opened() as (out, err):
+            listener = _listener.get()
+            if listener is not None:
+                listener.starts(self.sandbox)
+            return subprocess.Popen(
                 command,
-                cwd=cwd,
-                env=variables,
+                cwd=where,
+                env=self.variables,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
             )
-        except OSError as error:
-            return None, False, str(error)
-        try:
-            return process.wait(timeout), False, ""
-        except subprocess.TimeoutExpired:
-            _end_group(process)
-            return process.returncode, True, ""
-        except BaseException:  # Ctrl-C: the group does not get it from the terminal
-            _end_group(process)
-            raise
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        start = time.monotonic()
+        listener = _listener.get()
+        while True:
+            try:
+                process.wait(EVERY)
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                return
+            seconds = time.monotonic() - start
+            self.output.bound()
+            if seconds > self.limits.timeout:
+                self.ended = "timeout"
+            else:
+                self.ended = self.machine.exceeded(process.pid)
+            if self.ended:
+                return
+            if listener is not None:
+                listener.goes_on(seconds, watch.moment(self.scratch / "journal.jsonl"))
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -242,17 +314,6 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         except (ProcessLookupError, PermissionError):
             return
         except subprocess.TimeoutExpired:
-            continue
-
-
-def _end_stragglers(journal: Journal, mark: str) -> None:
-    """Launchers start ranks in sessions of their own: end those that still run and carry this journal's name."""
-    needle = f"T4LINT_JOURNAL={mark}".encode()
-    for pid in {record.pid for record in journal.records if record.k == "process"}:
-        try:
-            if needle in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                os.kill(pid, signal.SIGKILL)
-        except OSError:  # gone, another user's, or no /proc
             continue
 
 
@@ -272,21 +333,28 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
         if stopped is not None:
             return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")
         return Outcome("finished", code, "the program ran to its end")
+    if stopped is not None and not raised and code == 1:
+        return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")  # pytest makes it a failure
     if raised:
         last = raised[0]
         text = f"{last.d.get('type')}: {last.d.get('message')}".strip()
         return Outcome("exception", code, text, last.u[0][0], last.u[0][1])
-    if (code is not None and code < 0) or code in (137, 143) or processes - ended:
+    if (code is not None and code < 0) or code in (137, 143):
+        return Outcome("killed", code, f"a process was killed ({_signal(code)}exit code {code})")
+    if processes - ended and len(processes) > 1:
         return Outcome("killed", code, f"a process was killed (exit code {code})")
     return Outcome("failed", code, f"the program ended with exit code {code}")
 
 
-def _tail(path: Path) -> str:
-    data = path.read_bytes() if path.exists() else b""
-    return data[-TAIL:].decode(sys.getdefaultencoding(), "replace")
+def _signal(code: int) -> str:
+    try:
+        name = signal.Signals(-code if code < 0 else code - 128).name
+    except ValueError:
+        return ""
+    return f"{name}: out of memory? " if name == "SIGKILL" else f"{name}, "
 
 
-def _notes(links: list[Path]) -> tuple[str, ...]:
+def _notes(links: Sequence[Path]) -> tuple[str, ...]:
     if not links:
         return ()
     return (f"{len(links)} large files were linked into the copy, not copied, first {links[0].name}",)

@@ -197,6 +197,13 @@ class _Context:
         below, line = record.d.get("made_at") or record.u[0]
         return spelled_out(self.text(below), line, function, argument, index)
 
+    def left_out(self, record: Record, function: str, argument: str) -> bool:
+        """Does the user's statement call `function` and plainly not name this argument, so that its default counts?"""
+        below, line = record.u[0]
+        first, last = statement_span(self.text(below), line)
+        statement = "\n".join(self.text(below).splitlines()[first - 1 : last])
+        return f"{function}(" in statement and argument not in statement and "**" not in statement
+
     def read(self, record: Record, subjects: _Subjects) -> list[Event]:
         """The events of one record. A repeated fact (n > 1) is one that we have."""
         reader = READERS.get(record.k)
@@ -206,7 +213,7 @@ class _Context:
             return list(_launch(self, record))
         if not record.u:
             return []
-        where = self.where(record)
+        where = self.placed(record, self.where(record))
         common: dict[str, Any] = {
             "where": where,
             "subject": subjects.name(str(record.d.get("subject", "")), record.pid),
@@ -240,6 +247,17 @@ class _Context:
         column = len(opening) - len(opening.lstrip()) + 1
         return Location(self.path(below), first, column, last, max(width, column - 1) + 1)
 
+    def placed(self, record: Record, where: Location) -> Location:
+        """A statement of a notebook: where it is written in the file."""
+        below = record.u[0][0]
+        positions = self.recording.places.get(below)
+        if positions is None:
+            return where
+        first = next(iter(self.text(below).splitlines()[where.line - 1 : where.line]), "")
+        indent = len(first) - len(first.lstrip())
+        found = positions.locate(where.line, indent + 1, where.end_line, where.end_column)
+        return replace(found, path=where.path)
+
     def loops(self, record: Record) -> tuple[str, ...]:
         """The nest of loops, also through the functions that led here; the outermost first."""
         return tuple(
@@ -253,6 +271,8 @@ class _Context:
         return Path(os.path.relpath(self.recording.root / below, self.recording.cwd)).as_posix()
 
     def text(self, below: str) -> str:
+        if below not in self.texts and below in self.recording.places:
+            self.texts[below] = self.recording.places[below].text
         if below not in self.texts:
             try:
                 self.texts[below] = (self.recording.root / below).read_bytes().decode("utf-8-sig", "replace")
@@ -446,6 +466,8 @@ def _loader(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         values["pin_memory"] = unknown(reason)
     elif not said:
         values = context.likely(record, values)
+    if not values["pin_memory"].unknown and context.left_out(record, "DataLoader", "pin_memory"):
+        values["pin_memory"] = replace(values["pin_memory"], origins=(Origin("default", "default of DataLoader"),))
     size = record.d.get("batch_size")
     batch = unknown("the batch sampler decides") if size is None else _observed(size)
     return Loader(**common, role=str(record.d.get("role", "")), batch_size=batch, **values)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,21 +49,21 @@ class Sandbox:
         """Is the network taken away, or only asked to stay unused?"""
         return self.kind == "overlay" and not self.network
 
-    def started(self, command: Sequence[str], cwd: Path, memory: int, failed: Path) -> list[str]:
+    def started(self, command: Sequence[str], cwd: Path, failed: Path) -> list[str]:
         """The command that starts `command` inside. Where it cannot start, why goes into the file `failed`."""
-        if self.kind == "copy" and (not memory or sys.platform == "win32"):
+        if sys.platform == "win32":
             return list(command)
         plan = {
             "overlays": [[str(part) for part in overlay] for overlay in self.overlays],
-            "network": self.kind == "copy" or self.network,
+            "network": not self.offline,
             "cwd": str(cwd),
-            "memory": memory,
             "failed": str(failed),
+            "parent": os.getpid(),
         }
         return [sys.executable, "-I", "-S", str(ENCLOSE), json.dumps(plan), *command]
 
 
-def prepare(root: Path, scratch: Path, kind: Kind, network: bool, say: Callable[[str], None] = lambda _: None) -> Sandbox:
+def prepare(root: Path, scratch: Path, kind: Kind, network: bool) -> Sandbox:
     """An overlay where it works, else a copy below `scratch`."""
     if kind != "copy":
         folders = overlaid(root)
@@ -71,8 +71,8 @@ def prepare(root: Path, scratch: Path, kind: Kind, network: bool, say: Callable[
             return Sandbox("overlay", root, root, tuple(_layers(folders, scratch)), (), network)
         if kind == "overlay":
             raise OSError("this machine does not allow overlays over this project")
-    say("copying the project")
-    return Sandbox("copy", root, scratch / "project", links=tuple(copy_project(root, scratch / "project")), network=network)
+    copy = scratch / "project"
+    return Sandbox("copy", root, copy, links=tuple(copy_project(root, copy)), network=network)
 
 
 # --- overlays ----------------------------------------------------------------------------------------------------
@@ -109,7 +109,9 @@ def _leaving(root: Path) -> Iterator[Path]:
     """Folders outside that links in the project lead to; for a link to a file the folder of the file."""
     left = MOST_ENTRIES
     for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in SKIPPED and not (Path(folder) / name / "pyvenv.cfg").exists()]
+        folders[:] = [
+            name for name in folders if name not in SKIPPED and not (Path(folder) / name / "pyvenv.cfg").exists()
+        ]
         left -= len(files) + 1
         if left < 0:
             return

@@ -219,6 +219,22 @@ def _below(root: Path | None, start: Path) -> tuple[str, ...]:
         return ()
 
 
+def is_file(path: Path) -> bool:
+    """`Path.is_file`, also for names that no file can have: they come out of the texts that are read."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """`Path.is_dir`, also for names that no folder can have."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _missing(path: Path, error: Exception) -> str:
     try:
         if path.is_symlink():

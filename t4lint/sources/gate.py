@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from t4lint.sources.files import is_file
+
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w. ,\t]+))", re.MULTILINE)
 READS = ("yaml", "json", "OmegaConf", "hydra", "HfArgumentParser", "TrlParser", "deepspeed")
 TRAINS = ("torch", "transformers", "trl", "accelerate", "lightning")
@@ -65,7 +67,7 @@ class Gate:
         for _ in range(level - 1):
             folder = folder.parent
         base = folder.joinpath(*[part for part in name.lstrip(".").split(".") if part])
-        return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+        return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if is_file(path)), None)
 
 
 def imported(text: str) -> Iterable[str]:

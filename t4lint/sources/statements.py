@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from t4lint.sources.thin import with_lines
+
 _COMPOUND = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With,
     ast.AsyncWith, ast.Try, ast.Match, ast.ExceptHandler, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()),
@@ -49,7 +51,7 @@ def spelled_out(text: str, line: int, function: str, argument: str, index: int) 
 @lru_cache(maxsize=32)
 def _calls(text: str) -> tuple[ast.Call, ...]:
     try:
-        return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+        return tuple(node for node in ast.walk(ast.parse(with_lines(text))) if isinstance(node, ast.Call))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 
@@ -80,6 +82,7 @@ def _tables(text: str) -> tuple[dict[int, Span], dict[int, tuple[int, ...]]]:
     spans: dict[int, Span] = {}
     loops: dict[int, tuple[int, ...]] = {}
     try:
+        text = with_lines(text)
         tree = ast.parse(text)
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         _fill(tree, lines, spans)

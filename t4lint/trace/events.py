@@ -90,11 +90,15 @@ class EnvironmentVariable(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Event):
-    """A library call as it is written, for rules where the writing itself is the fault. `function` is its dotted name."""
+    """A library call as it is written, for rules where the writing itself is the fault. `function` is its dotted name.
+
+    `accepts` are the arguments that the project's own subclass takes besides, where it is one that is called.
+    """
 
     function: str
     arguments: Mapping[str, Value]
     raises: Value = NOT_SAID  # the exception that it ends in, as text
+    accepts: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,12 +384,18 @@ class ProcessGroup(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrap(Event):
-    """A model is wrapped for several GPUs. `how`: "ddp", "data_parallel", "fsdp", "zero1".."zero3"."""
+    """A model is wrapped for several GPUs. `how`: "ddp", "data_parallel", "fsdp", "zero1".."zero3".
+
+    `reduces`: "always" where every backward exchanges gradients, "chosen" where the program says when (`no_sync`).
+    `data`: "whole" where nothing that was read gives each rank its own part of the data, "split" where something does.
+    """
 
     how: Value
     replicated: Value = NOT_SAID  # parameters that each rank keeps in full and whose gradients it reduces
     gradient_bytes: Value = NOT_SAID  # per parameter on the wire
     options: Mapping[str, Value] = field(default_factory=dict)
+    reduces: Value = NOT_SAID
+    data: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,12 @@ class Trace:
     events: tuple[Event, ...]
     gaps: tuple[Gap, ...] = ()
     imported: frozenset[str] = field(default=frozenset())  # top-level libraries that the run imports
+    kinds: frozenset[type[Event]] | None = None  # the kinds that it was built for; None: all
 
     def all(self, kind: type[E]) -> Iterator[E]:
-        """The events of a kind, in order."""
+        """The events of a kind, in order. Raises LookupError for a kind that the rule does not declare to read."""
+        if self.kinds is not None and kind not in self.kinds and kind is not Event:
+            raise LookupError(f"the rule reads {kind.__name__} without declaring it")
         return (event for event in self.events if isinstance(event, kind))
 
     def ever(self, kind: type[E], where: Callable[[E], Fact] = lambda event: Fact(True)) -> Fact:

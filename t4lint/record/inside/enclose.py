@@ -1,8 +1,8 @@
 """Started in front of the command on Linux: namespaces of its own, overlays over what it may write, no network.
 
 A script of its own, for any Python: `enclose.py PLAN COMMAND...`, where PLAN is JSON: {"overlays": [[folder, upper,
-work], ...], "network": bool, "cwd": folder, "memory": bytes}. Without a command it only tries, and exits with 0 where
-the kernel allows it. Limits are set here too, so that they hold for the command and all of its children.
+work], ...], "network": bool, "cwd": folder, ...}. Without a command it only tries, and exits with 0 where the kernel
+allows it. Limits are set here too, so that they hold for the command and all of its children.
 """
 
 # os.path is loaded anyway; pathlib would cost the start of each run.
@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x04000000, 0x10000000, 0x40000000
 MS_REC, MS_PRIVATE = 16384, 1 << 18
+PR_SET_PDEATHSIG = 1
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 FAILED = 125  # the exit code for "could not enclose": the launcher then takes the copy
 
@@ -85,14 +87,17 @@ def _loopback() -> None:
     socket.sethostname("localhost")
 
 
-def limit(memory: int) -> None:
-    """A limit on the address space of each process; no core files of what dies."""
+def settle(parent: int) -> None:
+    """No core files of what dies; where memory runs out the kernel takes this first; it does not outlive t4lint."""
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        if memory:
-            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-            most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-            resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    with contextlib.suppress(OSError):
+        _write("/proc/self/oom_score_adj", "1000")
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit(FAILED)
 
 
 def main() -> None:
@@ -107,7 +112,7 @@ def main() -> None:
     if not command:
         return
     os.chdir(plan["cwd"])
-    limit(plan["memory"])
+    settle(plan["parent"])
     try:
         os.execvp(command[0], command)
     except OSError as error:

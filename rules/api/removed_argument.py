@@ -1,0 +1,141 @@
+"""An argument that the library no longer takes.
+
+## What happens on a T4
+
+Recipes for T4s are often older than the libraries that a fresh notebook installs. transformers 5 and TRL took many
+arguments out; a call that still gives one ends at once with `TypeError: ... got an unexpected keyword argument`. That
+is no matter of the GPU, but it is the first thing that happens on it.
+
+## How to fix it
+
+Use the name that the finding gives, or pin the library to a version that has the argument.
+
+## When it is right to ignore it
+
+When an older version is installed and nothing in the project says so: pin it (`transformers==4.46.3` in requirements.txt
+or in the notebook's `pip install`), and the finding goes. Without a pin it is a note, since the newest version is
+presumed. Arguments that the project's own subclass declares are not reported.
+
+## Sources
+
+* transformers wheels 4.30 to 5.24 and trl wheels 0.7 to 1.16; the errors were run on transformers 5.24 and trl 1.16. Each
+  row of the table beside this rule names its own
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from t4lint.rule import Candidate, Edit, RenameArgument, rule
+from t4lint.trace import FALSE, Call, Fact, Trace, Value, release
+
+ARGUMENTS = frozenset({
+    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig",
+    "ORPOConfig", "CPOConfig", "BCOConfig", "RLOOConfig",
+})  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A line of the table: `takes` names the call, `present_in` a version that surely has the argument yet."""
+
+    library: str
+    takes: str
+    argument: str
+    removed_in: str
+    present_in: str
+    replacement: str
+    rename: str
+    source: str
+
+
+@cache
+def table() -> tuple[Row, ...]:
+    with Path(__file__).with_name("removed_arguments.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(Row(**line) for line in csv.DictReader(file))
+
+
+def offered(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """Another name for the same thing, where the version is known to have it."""
+    row = candidate.words["row"]
+    if isinstance(row, Row) and row.rename and row.library in trace.versions and candidate.blame is not None:
+        yield RenameArgument(candidate.blame, row.argument, row.rename)
+
+
+@rule(
+    name="removed-argument",
+    severity="error",
+    summary="An argument that the library no longer takes",
+    message="`{argument}` is no argument of `{call}` any more: {library} took it out in {version}{instead}.",
+    help="Use the new name, or pin the library to a version that has the argument.",
+    triggers=sorted({row.argument for row in table()}),
+    reads=(Call,),
+    fix="safe",
+    fixes=offered,
+    fix_title="Use the argument's new name",
+)
+def removed_argument(trace: Trace) -> Iterator[Candidate]:
+    for call in trace.all(Call):
+        for row in table():
+            value = call.arguments.get(row.argument)
+            if value is None or not takes(row, call):
+                continue
+            pinned = row.library in trace.versions
+            yield Candidate(
+                call,
+                _gone(trace, row) & _not_own(call, row),
+                blame=value,
+                severity=None if pinned else "note",
+                words={
+                    "argument": row.argument,
+                    "call": _name(call),
+                    "library": row.library,
+                    "version": row.removed_in,
+                    "instead": f"; use {row.replacement}" if row.replacement else "",
+                    "row": row,
+                },
+            )
+
+
+def takes(row: Row, call: Call) -> bool:
+    """Is it a call of this kind, of the library itself?"""
+    library, last = call.function.partition(".")[0], call.function.rpartition(".")[2]
+    if row.takes == "TrainingArguments":
+        return library in ("transformers", "trl") and last in ARGUMENTS
+    if row.takes == "from_pretrained":
+        return library == "transformers" and last == "from_pretrained"
+    if row.takes == "Trainer":
+        return call.function in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+    return library == row.library and last == row.takes
+
+
+def _name(call: Call) -> str:
+    last = call.function.rpartition(".")[2]
+    return last if last != "from_pretrained" else ".".join(call.function.split(".")[-2:])
+
+
+def _gone(trace: Trace, row: Row) -> Fact:
+    version = trace.versions.get(row.library)
+    if version is None:  # the newest is presumed
+        return Fact(True, (Value("no version is pinned", likely=True),))
+    if not version.known:
+        return Fact(None, (version,))
+    installed = release(version.it)
+    if installed >= release(row.removed_in):
+        return Fact(True, (version,))
+    if row.present_in and installed > release(row.present_in):
+        return Fact(None, (Value(unknown=f"{row.library} took it out after {row.present_in}"),))
+    return Fact(False, (version,))
+
+
+def _not_own(call: Call, row: Row) -> Fact:
+    """Not an argument that a class of the project adds, nor a flag that another of its classes may take."""
+    if call.accepts.known and row.argument in call.accepts.it:
+        return FALSE
+    value = call.arguments[row.argument]
+    if row.library == "trl" and any(origin.how == "flag" for origin in value.origins):
+        return Fact(None, (Value(unknown="another part of the program may read this flag"),))
+    return Fact(True)

@@ -1,0 +1,70 @@
+"""`NCCL_SHM_DISABLE=1` with several GPUs in a node.
+
+## What happens on a T4
+
+T4s have no NVLink, and NCCL uses no PCIe peer access through the CPU's root complex, so GPUs of one node talk over shared
+memory. With it switched off, their gradients go through IP sockets instead: as if each card stood in a machine of its
+own.
+
+## How to fix it
+
+Remove the variable. If it was set because `/dev/shm` was too small in a container, enlarge that: `docker run
+--shm-size=1g` or `--ipc=host`.
+
+## When it is right to ignore it
+
+While looking for a hang, to see whether shared memory is the cause. One process per node is not reported.
+
+## Sources
+
+* NCCL 2.30.7 documentation of `NCCL_SHM_DISABLE` and `src/graph/paths.cc` (no peer access through the CPU since 2.23)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from t4lint.rule import Candidate, rule
+from t4lint.trace import FALSE, EnvironmentVariable, Event, Fact, Launch, ProcessGroup, Trace, Value
+
+NAME = "NCCL_SHM_DISABLE"
+
+
+@rule(
+    name="nccl-shm-disabled",
+    severity="warning",
+    summary="Shared memory between the GPUs of a node switched off",
+    message="`NCCL_SHM_DISABLE={value}` sends what the GPUs of one node exchange through network sockets.",
+    help="Remove the variable; if /dev/shm was too small in a container, use `--shm-size=1g` or `--ipc=host`.",
+    triggers=(NAME,),
+    reads=(EnvironmentVariable, Launch, ProcessGroup),
+)
+def nccl_shm_disabled(trace: Trace) -> Iterator[Candidate]:
+    several = _launched(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
+    if not _uses_nccl(trace):
+        several = FALSE
+    for event, value in _settings(trace):
+        disabled = value.test(lambda text: str(text).strip().isdecimal() and int(str(text)) > 0)
+        yield Candidate(event, disabled & several, blame=value, words={"value": value.it})
+
+
+def _settings(trace: Trace) -> Iterator[tuple[Event, Value]]:
+    for variable in trace.all(EnvironmentVariable):
+        if variable.name == NAME:
+            yield variable, variable.value
+    for launch in trace.all(Launch):
+        if NAME in launch.environment:
+            yield launch, launch.environment[NAME]
+
+
+def _launched(trace: Trace, judge: Callable[[Launch], Fact]) -> Fact:
+    found = FALSE
+    for launch in trace.all(Launch):
+        found |= judge(launch)
+    return found
+
+
+def _uses_nccl(trace: Trace) -> bool:
+    """Only a program that names other backends for all of its groups does not."""
+    backends = [group.backend.it for group in trace.all(ProcessGroup)]
+    return not backends or any(backend is None or "nccl" in str(backend) for backend in backends)

@@ -1,0 +1,60 @@
+"""Several nodes are started with a fixed rendezvous, and nothing says which node this is.
+
+## What happens on a T4
+
+With torchrun's static rendezvous (the one that it uses unless `--rdzv_backend` names another) each node must be told its
+number. `--node_rank` is 0 unless it is given, so every node believes that it is the first: each opens the store, and no
+rank of the others ever joins. The job waits until the rendezvous times out.
+
+## How to fix it
+
+`--node_rank="$NODE_RANK"`, set differently on each node; under Slurm `srun bash -c 'torchrun --node_rank=$SLURM_NODEID
+...'` in single quotes, so that the node and not the batch script fills it in. Or let the nodes agree by themselves:
+`--rdzv_backend=c10d --rdzv_endpoint=HOST:29400 --rdzv_id=JOB`.
+
+## When it is right to ignore it
+
+When the environment of the nodes sets `PET_NODE_RANK`. With the c10d rendezvous, which hands out the ranks, nothing is
+reported; nor where flags come from a variable that is not known.
+
+## Sources
+
+* torch 2.13, `torch/distributed/run.py`: `--node_rank` defaults to 0 and counts for the static backend only
+* stas00/ml-engineering, orchestration/slurm/users.md (2024)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from t4lint.rule import Candidate, rule
+from t4lint.trace import FALSE, Fact, Launch, Trace
+
+TORCHRUN = ("torchrun", "torch.distributed.launch")
+
+
+@rule(
+    name="node-rank-missing-or-frozen",
+    severity="error",
+    summary="Every node is started as node 0",
+    message="{nodes} nodes are started without `--node_rank`, which is 0 unless it is given: all of them are the first "
+    "node, and wait for the others.",
+    help='Give each node its number, `--node_rank="$NODE_RANK"`, or use `--rdzv_backend=c10d` with `--rdzv_endpoint`.',
+    triggers=("nnodes",),
+    reads=(Launch,),
+)
+def node_rank_missing_or_frozen(trace: Trace) -> Iterator[Candidate]:
+    for launch in trace.all(Launch):
+        if launch.launcher in TORCHRUN:
+            several = launch.nodes.test(lambda nodes: nodes > 1)
+            yield Candidate(launch, several & _presumed(launch), blame=launch.nodes, words={"nodes": launch.nodes.it})
+
+
+def _presumed(launch: Launch) -> Fact:
+    """Is the rank the launcher's default, where the meeting place was given? (Without one, that is the fault.)"""
+    if not launch.node_rank.known:
+        given = launch.node_rank.origins  # `$NODE_RANK`: given, to be filled in on each node
+        return FALSE if given else Fact(None if "" in launch.flags else False, (launch.node_rank,))
+    if any(origin.how == "default" for origin in launch.rendezvous.origins):
+        return FALSE
+    return launch.node_rank.test(lambda rank: any(origin.how == "default" for origin in launch.node_rank.origins))

@@ -1,0 +1,96 @@
+"""The weights of the model alone do not fit on the card, or leave no room to train.
+
+## What happens on a T4
+
+Weights take 4 bytes a parameter in float32, 2 in 16 bits, 1 in 8 bits and a little over half a byte in 4 bits, and a
+T4 leaves 14.3 GiB to a program. Above that the run ends with `torch.OutOfMemoryError` while the model is loaded or
+moved, whatever the batch is. 7 billion parameters in float16 take 12.6 GiB: they load, and the first activations and the
+CUDA libraries end the run.
+
+## How to fix it
+
+Load a frozen base in 4 bits (`BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float16)`) and train
+adapters: 7 to 8 billion parameters then take about 4 to 6 GiB. Above 20 billion parameters no format fits: take a
+smaller model or more GPUs.
+
+## When it is right to ignore it
+
+When a device map or an offload places parts of the model elsewhere and the time that this costs is accepted. Models
+whose size is not known are not judged.
+
+## Sources
+
+* bytes by format: bitsandbytes 0.48 documentation, and live storages measured with torch 2.13; sizes of checkpoints
+  from litgpt 0.5.13, transformers 5.24 and torchtune 0.6.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from t4lint.rule import Candidate, rule
+from t4lint.trace import FALSE, Fact, Model, Step, Trace, Value
+
+GIB = 2**30
+STATE = ("weights", "gradients", "optimizer")
+ROOM = 0.85  # of the card: above it, weights leave no room for a step
+
+
+@rule(
+    name="weights-exceed-gpu-memory",
+    severity="error",
+    summary="A model whose weights alone do not fit on the card",
+    message="The weights take at least {weights:.1f} GiB and a T4 leaves {usable:.1f} GiB to a program, {end}.",
+    help="Load a frozen base in 4 bits and train adapters, or take a smaller model.",
+    triggers=("from_pretrained", "Trainer"),
+    reads=(Model, Step),
+)
+def weights_exceed_gpu_memory(trace: Trace) -> Iterator[Candidate]:
+    if trace.target.gpu is None:
+        return
+    usable = float(trace.target.gpu.usable_bytes)
+    for step in _first_of_each(trace):
+        weights = _lowest(step, "weights")
+        fits = weights <= usable
+        on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
+        heavy = on_gpu & Fact(weights > ROOM * usable if step.components.known else None, (step.components,))
+        if fits and _lowest(step, *STATE) > usable:  # the whole state is another rule's
+            heavy &= FALSE
+        end = "so the run ends out of memory"
+        if placed := _placed_by_trl(trace):
+            end = "so TRL leaves a part in the host's memory, or the run ends out of memory"
+        if fits:
+            end = "so little is left for a training step"
+        yield Candidate(
+            step,
+            heavy,
+            blame=_name(trace),
+            severity="warning" if fits or placed else None,
+            words={"weights": weights / GIB, "usable": usable / GIB, "end": end},
+        )
+
+
+def _first_of_each(trace: Trace) -> Iterator[Step]:
+    """A loop is traced for several steps: one judgement for each place is enough."""
+    seen = set()
+    for step in trace.all(Step):
+        if step.key not in seen:
+            seen.add(step.key)
+            yield step
+
+
+def _lowest(step: Step, *names: str) -> float:
+    bands: Mapping[str, tuple[float, float]] = step.components.it or {}
+    return float(sum(bands[name][0] for name in names if name in bands))
+
+
+def _name(trace: Trace) -> Value | None:
+    """The name of the only checkpoint, which gives the size."""
+    names = [model.name for model in trace.all(Model) if model.role == "load" and model.name.known]
+    return names[0] if len(names) == 1 else None
+
+
+def _placed_by_trl(trace: Trace) -> bool:
+    """A trainer of TRL loads a model given by its name with a device map, which may leave a part of it in the host."""
+    asked = [model.requested_dtype for model in trace.all(Model) if model.role == "load"]
+    return any(origin.note.startswith("trl loads") for value in asked for origin in value.origins)

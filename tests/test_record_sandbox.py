@@ -1,0 +1,266 @@
+"""Nothing that a program does reaches the project, outlives the run, or keeps the report from coming."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from t4lint.record import sandbox, watch
+from t4lint.record.launch import Limits, Recording, record
+from t4lint.record.sandbox import Kind
+
+pytestmark = pytest.mark.heavy
+
+KINDS: list[Kind] = ["copy", "overlay"]
+Run = Callable[..., Recording]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    if chosen == "overlay" and not sandbox.works():
+        pytest.skip("this kernel does not give an ordinary user overlays")
+    return chosen
+
+
+def run(folder: Path, text: str, limits: Limits | None = None, *, timeout: float = 60, steps: int = 2) -> Recording:
+    (folder / "train.py").write_text(textwrap.dedent(text).lstrip("\n"))
+    return record([sys.executable, "train.py"], cwd=folder, steps=steps, timeout=timeout, limits=limits)
+
+
+def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file below, its bytes and its mode."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes() if path.is_file() else b"", path.lstat().st_mode)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+VANDAL = """
+    import os, pathlib, shutil
+    print(open("config.txt").read(), open("linked.txt").read(), sorted(os.listdir("data")))
+    os.remove("config.txt")
+    shutil.rmtree("package")
+    open("model.pt", "w").write("weights")
+    open(os.path.join(os.getcwd(), "absolute.pt"), "w").write("weights")
+    open("linked.txt", "w").write("written through the link")
+    open("data/big.bin", "ab").write(b"more")
+    os.chmod("keep.txt", 0o600)
+    os.makedirs("runs/1", exist_ok=True)
+    os.symlink("model.pt", "latest.pt")
+    os.rename("keep.txt", "kept.txt")
+    print("done", sorted(name for name in os.listdir(".") if name.endswith(".pt")))
+"""
+
+
+def test_the_project_is_as_before(tmp_path: Path, kind: Kind) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "package", project / "data", outside):
+        folder.mkdir(parents=True)
+    (project / "config.txt").write_text("config")
+    (project / "keep.txt").write_text("keep")
+    (project / "package" / "a.py").write_text("A = 1\n")
+    (project / "data" / "big.bin").write_bytes(b"data")
+    (outside / "target.txt").write_text("outside")
+    (project / "linked.txt").symlink_to(outside / "target.txt")
+    (project / "train.py").write_text("")
+    recording = run(project, VANDAL, Limits(sandbox=kind))
+    before = tree(tmp_path)
+    again = run(project, VANDAL, Limits(sandbox=kind))
+    assert recording.stdout == again.stdout
+    assert recording.outcome.how == "finished", recording.stderr
+    assert recording.stdout.splitlines() == [
+        "config outside ['big.bin']",
+        "done ['absolute.pt', 'latest.pt', 'model.pt']",
+    ]
+    assert tree(tmp_path) == before
+    assert (outside / "target.txt").read_text() == "outside"
+    assert (project / "config.txt").read_text() == "config"
+
+
+def test_a_linked_folder_is_kept_too(tmp_path: Path) -> None:
+    if not sandbox.works():
+        pytest.skip("only an overlay keeps what lies behind the link to a folder")
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (project / "output").symlink_to(outside)
+    recording = run(project, "open('output/model.pt', 'w').write('x'); print(open('output/model.pt').read())")
+    assert recording.stdout == "x\n", recording.stderr
+    assert not list(outside.iterdir())
+
+
+def test_no_network_but_loopback(tmp_path: Path) -> None:
+    if not sandbox.works():
+        pytest.skip("needs a network namespace")
+    text = """
+        import socket
+        server = socket.create_server(("127.0.0.1", 0))
+        socket.create_connection(server.getsockname()).close()
+        socket.create_connection((socket.gethostname(), server.getsockname()[1])).close()
+        try:
+            socket.create_connection(("192.0.2.1", 80), timeout=5)
+        except OSError as error:
+            print(error.errno)
+    """
+    import errno
+
+    assert run(tmp_path, text).stdout == f"{errno.ENETUNREACH}\n"
+
+
+def test_tokens_only_with_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    text = "import os; print(os.environ.get('HF_TOKEN'), os.environ.get('HF_HUB_OFFLINE'))"
+    assert run(tmp_path, text).stdout == "None 1\n"
+    assert run(tmp_path, text, Limits(network=True)).stdout == "secret None\n"
+
+
+def test_a_million_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "BOUND", 2**20)
+    recording = run(tmp_path, "for i in range(1_000_000): print('line', i)\nimport time; time.sleep(0.5); print('end')")
+    assert recording.outcome.how == "finished"
+    assert recording.stdout.endswith("line 999999\nend\n")
+    assert len(recording.stdout) <= 64 * 1024
+
+
+def test_memory_limit(tmp_path: Path) -> None:
+    text = """
+        import time
+        blocks = []
+        while True:
+            blocks.append(bytearray(16 * 2**20))
+            time.sleep(0.01)
+    """
+    recording = run(tmp_path, text, Limits(memory=256 * 2**20))
+    assert recording.outcome.how == "killed"
+    assert recording.outcome.detail == "it took more than 0.25 GiB of memory"
+
+
+def left_over(mark: str) -> list[int]:
+    return [pid for pid in watch._pids() if mark.encode() in _environment(pid)]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
+@pytest.mark.parametrize(
+    "text",
+    [
+        # daemons: a session of their own, no parent
+        """
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(60)
+            os._exit(0)
+        """,
+        # ignores what asks it to end
+        """
+        import signal, time
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        time.sleep(60)
+        """,
+        # forks faster than it is killed
+        """
+        import os, time
+        for _ in range(6):
+            os.fork()
+        end = time.time() + 60
+        while time.time() < end:
+            if os.fork() == 0:
+                time.sleep(0.02)
+                os._exit(0)
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                pass
+            time.sleep(0.005)
+        """,
+    ],
+)
+def test_nothing_outlives_the_run(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("t4lint.record.launch.GRACE", 1.0)
+    monkeypatch.setenv("T4LINT_TEST", str(tmp_path))
+    start = time.monotonic()
+    recording = run(tmp_path, text, timeout=2)
+    assert recording.outcome.how in ("timeout", "finished")
+    assert time.monotonic() - start < 30
+    time.sleep(0.2)
+    assert not left_over(f"T4LINT_TEST={tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "code"),
+    [
+        ("import os; os._exit(7)", "failed", 7),
+        ("import sys; sys.exit(3)", "failed", 3),
+        ("import os; os.kill(os.getpid(), 9)", "killed", -9),
+        ("import ctypes; ctypes.string_at(0)", "killed", -11),
+        ("raise KeyError('x')", "exception", 1),
+        ("raise BaseException('x')", "exception", 1),
+        ("raise SystemExit(0)", "finished", 0),
+    ],
+)
+def test_endings(tmp_path: Path, text: str, how: str, code: int) -> None:
+    outcome = run(tmp_path, text).outcome
+    assert (outcome.how, outcome.exit_code) == (how, code)
+
+
+def test_a_program_that_is_not_there(tmp_path: Path, kind: Kind) -> None:
+    recording = record(["no-such-program"], cwd=tmp_path, limits=Limits(sandbox=kind))
+    assert recording.outcome.how == "not started"
+    assert recording.outcome.detail == "no-such-program: No such file or directory"
+
+
+def test_interrupt_still_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Impatient:
+        def starts(self, sandbox: object) -> None: ...
+
+        def goes_on(self, seconds: float, now: watch.Moment) -> None:
+            if now.step >= 1 or seconds > 30:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def ends(self, recording: Recording) -> None: ...
+
+    from t4lint.record.launch import listening
+
+    text = """
+        import torch, time
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        while True:
+            model(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+            time.sleep(0.5)
+    """
+    pytest.importorskip("torch")
+    with listening(Impatient()):
+        recording = run(tmp_path, text, steps=0)
+    assert (recording.outcome.how, recording.outcome.detail) == ("killed", "interrupted")
+    assert any(entry.k == "step" for entry in recording.journal.records)
+
+
+def test_paths_with_odd_names(tmp_path: Path) -> None:
+    if not sandbox.works():
+        pytest.skip("about the options of a mount")
+    for name in ("a,b:c", "back\\slash", "blank and ünïcode"):
+        folder = tmp_path / name
+        folder.mkdir()
+        recording = run(folder, "open('x', 'w').write('1'); print('ok')", replace(Limits(), sandbox="auto"))
+        assert recording.stdout == "ok\n", recording.stderr
+        assert [path.name for path in folder.iterdir()] == ["train.py"]

@@ -1,0 +1,299 @@
+"""Inputs that nobody writes by hand: they must not end the process, nor take minutes or gigabytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from t4lint import cli
+from t4lint.engine import Options, check
+from t4lint.findings import Problem, Report
+from t4lint.interpret.source import SourceModule, parse
+from t4lint.settings import common_folder, load
+from t4lint.sources import nesting, thin
+from t4lint.sources.document import Document
+from t4lint.sources.statements import statement_span
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
+TAIL = "\nfor batch in DataLoader([1], prefetch_factor=2):\n    pass\n"
+RULE = "worker-options-without-workers"
+
+
+def document(text: str) -> Document:
+    return Document("m.py", Path("m.py"), "python", text)
+
+
+def lint(folder: Path, text: str) -> Report:
+    file = folder / "m.py"
+    file.write_text(text)
+    return check([file], Options(cwd=folder))
+
+
+# --- depth -------------------------------------------------------------------------------------------------------
+
+CHAINS = {
+    "not": ("x = ", "not ", "1"),
+    "and": ("x = ", "a and ", "b"),
+    "or": ("x = ", "a or ", "b"),
+    "minus": ("x = ", "-", "1"),
+    "plus": ("x = 1", " + 1", ""),
+    "lines": ("x = (1", "\n + 1", ")"),
+    "backslashes": ("x = 1", " + \\\n 1", ""),
+    "power": ("x = ", "2**", "2"),
+    "attribute": ("x = a", ".b", ""),
+    "call": ("x = a", "()", ""),
+    "subscript": ("x = a", "[0]", ""),
+    "strings": ("x = ", "'a' ", ""),
+    "lines of strings": ("x = (", "'a'\n", ")"),
+    "elif": ("if a:\n    pass\n", "elif a:\n    pass\n", ""),
+    "comparison": ("x = 1", " < 1", ""),
+    "import": ("import a", ".b", ""),
+}
+# Two levels or more each time.
+HEAVY = {
+    "lambda": ("x = ", "lambda: ", "1"),
+    "choice": ("x = ", "1 if a else ", "1"),
+    "method": ("x = a", ".f(1)", ""),
+    "comprehension": ("x = [a", " for a in b", "]"),
+}
+
+
+@pytest.mark.parametrize("kind", [*CHAINS, *HEAVY])
+def test_endless_chains_are_refused_with_a_place(kind: str) -> None:
+    start, link, end = {**CHAINS, **HEAVY}[kind]
+    began = time.process_time()
+    problem = parse(document(f"import os\n{start}{link * 20_000}{end}\n"), "m")
+    assert isinstance(problem, Problem) and "nested too deeply to be followed" in problem.message
+    assert problem.line is not None and problem.line >= 2
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_what_is_let_through_is_followed(kind: str, tmp_path: Path) -> None:
+    start, link, end = CHAINS[kind]
+    times = nesting.MAX_DEPTH // 2 - 10 if kind in ("power", "subscript") else nesting.MAX_DEPTH - 20
+    report = lint(tmp_path, f"{HEAD}{start}{link * times}{end}{TAIL}")
+    assert not report.problems
+    assert [finding.rule for finding in report.findings] == [RULE]
+
+
+@pytest.mark.heavy
+def test_the_parser_is_far_from_the_end_of_its_stack() -> None:
+    """Three times what is let through, in a process of its own."""
+    chains = [(start, link, end) for start, link, end in CHAINS.values() if link != "()"]
+    code = (
+        "import libcst\n"
+        f"for start, link, end in {chains!r}:\n"
+        "    try: libcst.parse_module(start + link * 1800 + end + '\\n')\n"
+        "    except RecursionError: pass\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
+
+
+def test_blocks_and_brackets_that_python_refuses_too() -> None:
+    blocks = "".join(f"{' ' * depth}if a:\n" for depth in range(150)) + " " * 150 + "pass\n"
+    problem = parse(document(blocks), "m")
+    assert isinstance(problem, Problem) and (problem.line, "blocks are nested" in problem.message) == (101, True)
+    problem = parse(document("x = 1\ny = " + "(" * 300 + ")" * 300 + "\n"), "m")
+    assert isinstance(problem, Problem) and (problem.line, "brackets are nested" in problem.message) == (2, True)
+
+
+def test_long_is_not_deep() -> None:
+    many = "x = [" + "-1, a.b.c, 'd' 'e', f(1)[0],\n" * 2_000 + "]\n"
+    texts = [
+        many,
+        "if a:\n    pass\nelif b:\n    pass\n" * 1_000,
+        "x = 1; " * 2_000 + "\n",
+        "'''" + "- a.b.c (d) + e\n" * 2_000 + "'''\n",
+        "# " + "(.)-" * 2_000 + "\n",
+        "f(\n" + "    a=b.c,\n" * 2_000 + ")\n",
+    ]
+    assert [nesting.too_deep(text) for text in texts] == [None] * len(texts)
+
+
+# --- size --------------------------------------------------------------------------------------------------------
+
+
+def huge(unit: str, size: int = 5_000_000) -> str:
+    return unit * (size // len(unit))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(lambda: huge("x = torch.tensor([1,2,3])\n"), id="statements"),
+        pytest.param(lambda: "".join(f"x{i} = torch.tensor([1,2,{i}])\n" for i in range(150_000)), id="names"),
+        pytest.param(lambda: f"x = [{huge('1, ')}]\n", id="numbers"),
+        pytest.param(lambda: f"x = [\n{huge('    1.5,' + chr(10))}]\n", id="lines"),
+        pytest.param(lambda: f"x = [\n{huge('    {1: 2, 3: [1,2,3]},' + chr(10))}]\nprint(x[0])\n", id="records"),
+        pytest.param(lambda: "".join(f"r{i} = [{'1, ' * 500}]\n" for i in range(3_300)), id="rows"),
+        pytest.param(lambda: huge("# words for padding of the line\n"), id="comments"),
+        pytest.param(lambda: huge("\n", 2_000_000), id="blank lines"),
+        pytest.param(lambda: f"x = '''{huge('abc def' + chr(10))}'''\n", id="string"),
+    ],
+)
+def test_huge_files_are_linted(text: object, tmp_path: Path) -> None:
+    assert callable(text)
+    whole = f"{HEAD}{text()}{TAIL}"
+    began = time.process_time()
+    report = lint(tmp_path, whole)
+    assert time.process_time() - began < 15
+    assert not report.problems
+    (finding,) = report.findings
+    line = whole.count("\n", 0, whole.index("for batch")) + 1
+    assert (finding.rule, finding.location.line) == (RULE, line)
+    assert whole.split("\n")[line - 1][finding.location.column - 1 :].startswith("2)")
+
+
+def test_places_in_a_thinned_text_are_those_of_the_document() -> None:
+    text = "a = 1\nx = [\n" + "  1,\n" * 200_000 + "]; last = 'é'\n\nif a:\n    b = 2\n"
+    source = parse(document(text), "m")
+    assert isinstance(source, SourceModule) and source.document.text == text and len(source.tree.code) < 200
+    places = {}
+    for statement in source.tree.body:
+        for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else [statement]:
+            where = source.location(small)
+            places[source.code(small)] = (where.line, where.column, where.end_line, where.end_column)
+    assert places["a = 1"] == (1, 1, 1, 6)
+    assert places["last = 'é'"] == (200_003, 4, 200_003, 14)
+    assert places["if a:\n    b = 2"][:2] == (200_005, 1)
+    assert source.tree.code.startswith("a = 1\nx = [*_,]; last")
+    assert statement_span(text, 200_006) == (200_006, 200_006) and statement_span(text, 9) == (2, 200_003)
+
+
+def test_what_matters_stays() -> None:
+    text = (
+        "lr = 1\n"
+        + "x = 0\n" * 100_000
+        + "model.train(False)\n" * 50
+        + "used = 3\n" * 100_000
+        + "print(used)\n"
+        + "z = torch.tensor([1], dtype=torch.float64)\n"
+        + "y = f(x)\n"
+    )
+    left = thin.thin(text)
+    assert left is not None and len(left.text) < 10_000
+    assert left.text.count("model.train(False)\n") == 50
+    for line in ("lr = 1\n", "x = 0\n", "used = 3\nprint(used)\n", "dtype=torch.float64", "y = f(x)\n"):
+        assert line in left.text
+    assert thin.thin("x = 0\n" * 1_000) == thin.Thinned("x = 0\n" * 1_000)
+
+
+def test_broken_and_huge(tmp_path: Path) -> None:
+    (problem,) = lint(tmp_path, HEAD + "x = [\n" + "  1,\n" * 200_000 + "]\ny = = 2\n").problems
+    assert (problem.line, problem.column) == (200_005, 5) and "cannot be parsed" in problem.message
+
+
+def test_too_large_to_be_followed() -> None:
+    text = "".join(f"f{number}(a, b)\n" for number in range(200_000))
+    problem = parse(document(text), "m")
+    assert isinstance(problem, Problem) and "too large to be followed" in problem.message
+
+
+def test_form_feeds_do_not_shift_places() -> None:
+    source = parse(document("a = 1\n\x0c\nb = '\x1c'\nc = 3\n"), "m")
+    assert isinstance(source, SourceModule)
+    assert [source.location(node).line for node in source.tree.body] == [1, 3, 4]
+
+
+# --- the command line and the settings ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_name_that_no_file_can_have(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["a" * 5_000]) == 2
+    said = capsys.readouterr().err
+    assert "does not exist" in said and len(said) < 200
+
+
+def test_imports_that_no_file_can_have(tmp_path: Path) -> None:
+    text = f"{HEAD}import {'a' * 5_000}\nfrom .{'b' * 300} import c\nfrom {'d.' * 300}e import f{TAIL}"
+    assert [finding.rule for finding in lint(tmp_path, text).findings] == [RULE]
+
+
+def test_closed_stdin(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["-"]) == 2
+    assert "stdin" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x = 1\n")))
+    assert cli.main(["-"]) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed")
+def test_working_directory_that_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.main(["train.py"]) == 2
+    assert "working directory" in capsys.readouterr().err
+
+
+def test_settings_nested_without_end(here: Path) -> None:
+    (here / "t4lint.toml").write_text("select = " + "[" * 5_000 + "\n")
+    (problem,) = load(here / "train.py").problems
+    assert problem.path == "t4lint.toml" and "nested too deeply" in problem.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights")
+def test_a_link_to_itself_leaves_the_other_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "self.py").symlink_to("self.py")
+    (here / "train.py").write_text(f"{HEAD}{TAIL}")
+    for names in (["self.py", "train.py"], ["train.py", "self.py"]):
+        assert cli.main(names) == 2
+        said = "".join(capsys.readouterr())
+        assert RULE in said and "self.py" in said
+    assert load(here / "self.py").problems == ()
+
+
+def test_versions_that_are_none(here: Path) -> None:
+    (here / "t4lint.toml").write_text(
+        '[versions]\ntorch = "garbage"\ntranformers = "5.0"\nnosuch = "1"\naccelerate = "1.2rc1"\nflash-attn = "2.8"\n'
+    )
+    said = [(problem.line, problem.message) for problem in load(here).problems]
+    assert [line for line, _ in said] == [2, 3, 4]
+    assert "'garbage' is not a version of torch" in said[0][1]
+    assert "did you mean 'transformers'?" in said[1][1]
+    assert "'nosuch'" in said[2][1]
+
+
+def test_force_exclude(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "t4lint.toml").write_text('exclude = ["old"]\n')
+    (here / "old").mkdir()
+    for name in ("old/a.py", "b.py"):
+        (here / name).write_text("x = (\n")
+    assert cli.main(["old/a.py", "b.py"]) == 2
+    assert "a.py" in "".join(capsys.readouterr())
+    assert cli.main(["--force-exclude", "old/a.py", "b.py"]) == 2
+    said = "".join(capsys.readouterr())
+    assert "a.py" not in said and "b.py" in said
+    assert cli.main(["--force-exclude", "old/a.py"]) == 0
+
+
+def test_settings_do_not_depend_on_the_order_of_paths(here: Path) -> None:
+    (here / "t4lint.toml").write_text('target = "a100"\n')
+    for name in ("one", "two"):
+        (here / name).mkdir()
+        (here / name / "t4lint.toml").write_text('target = "l4"\n')
+        (here / name / "a.py").write_text("")
+    one, two = Path("one/a.py"), Path("two/a.py")
+    for paths in ([one, two], [two, one], [Path("one"), two]):
+        assert load(common_folder(paths)).settings.target == "a100"
+    assert load(common_folder([one])).settings.target == load(common_folder([one, Path("one")])).settings.target == "l4"
+    assert common_folder([Path("a" * 5_000), one]) == Path()
+    assert os.fspath(common_folder([Path("one"), Path("two")])) == os.fspath(here)

@@ -67,7 +67,9 @@ def main(folders: list[str]) -> int:
         ratios = [linted / max(parsed, 1e-9) for parsed, linted in pairs]
         parse, whole = median(p for p, _ in pairs), median(w for _, w in pairs)
         print(f"{folder.name}: {len(texts)} files, {lines} lines")
-        print(f"  parse_module {parse:.2f} s, t4lint {whole:.2f} s, ratio {median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+        print(
+            f"  parse_module {parse:.2f} s, t4lint {whole:.2f} s, ratio {median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+        )
         for seconds, path in slowest(folder):
             print(f"  {seconds:6.2f} s  {path}")
     return 0

@@ -3,9 +3,10 @@
     python scripts/differential.py FOLDER_OR_FILE... [--commands FILE] [--timeout SECONDS] [--only WORD]
 
 Looks in each folder for scripts that train, runs each (in a sandbox, offline, on the CPU, three optimizer steps) and
-compares those that reach a step. `--commands` names a file with one line a script, `PATH ARGUMENTS`, for scripts that
-need arguments; PATH is matched against the end of a script's path, and where a `{}` is among the arguments it stands for
-the script (`ddp.py -m torch.distributed.run --nproc_per_node 2 {}`). Exits with 1 where the two witnesses disagree.
+compares those that reach a step or a backward. `--commands` names a file with one line a script, `PATH ARGUMENTS`, for
+scripts that need arguments (scripts/differential.txt has those of public repositories); PATH is matched against the end
+of a script's path, and where a `{}` is among the arguments it stands for the script
+(`ddp.py -m torch.distributed.run --nproc_per_node 2 {}`). Exits with 1 where the two witnesses disagree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from t4lint.record.launch import Recording, project_root, record
 from t4lint.record.observe import trace_of
 from t4lint.sources.document import Document
 from t4lint.sources.shell import launches
-from t4lint.trace import Step, Trace
+from t4lint.trace import Backward, Step, Trace
 
 LIBRARIES = ("torch", "transformers", "trl", "accelerate", "peft", "lightning")
 TRAINS = re.compile(r"\.backward\(|\bTrainer\(|\.step\(\)")
@@ -94,7 +95,7 @@ def check(script: Path, arguments: list[str], timeout: float) -> Result:
         argv = [sys.executable, script.name, *arguments]
     recording = record(argv, cwd=script.parent, steps=3, timeout=timeout)
     observed = trace_of(recording, find_target("cpu"))
-    if not any(isinstance(event, Step) for event in observed.events):
+    if not any(isinstance(event, (Step, Backward)) for event in observed.events):
         return Result(script, f"no step: {_how(recording)}")
     worlds = predicted(argv, script)
     if isinstance(worlds, str):
@@ -126,7 +127,9 @@ def main() -> int:
     compared = [result.comparison for result in results if not result.why]
     wrong = sum(len(one.disagreements) for one in compared)
     facts = sum(one.facts for one in compared)
-    print(f"{len(compared)} of {len(results)} scripts reached a step; {facts} facts compared, {wrong} disagreements")
+    print(
+        f"{len(compared)} of {len(results)} scripts reached a step or a backward; {facts} facts compared, {wrong} disagreements"
+    )
     return 1 if wrong else 0
 
 

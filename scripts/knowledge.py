@@ -19,7 +19,14 @@ from t4lint.libraries import registry
 PRECISION = ("fp16", "bf16", "tf32", "dtype", "torch_dtype", "mixed_precision", "precision", "enabled")
 BATCH = ("per_device_train_batch_size", "per_device_eval_batch_size", "batch_size", "gradient_accumulation_steps")
 WORKERS = ("num_workers", "pin_memory", "dataloader_num_workers", "dataloader_pin_memory", "persistent_workers")
-OTHER = ("attn_implementation", "load_in_4bit", "load_in_8bit", "gradient_checkpointing", "accumulate_grad_batches", "backend")
+OTHER = (
+    "attn_implementation",
+    "load_in_4bit",
+    "load_in_8bit",
+    "gradient_checkpointing",
+    "accumulate_grad_batches",
+    "backend",
+)
 COUNTED = frozenset((*PRECISION, *BATCH, *WORKERS, *OTHER))
 
 

@@ -415,7 +415,7 @@ class Session:
         self.runs.append(run_info(file, launch, versions, self.options.cwd))
         path = display_path(file, self.options.cwd)
         for why in dict.fromkeys(result.machine.given_up):
-            self.problems.append(Problem(path, f"a part of this program was not followed: {why}"))
+            self.notes.append(f"{path}: a part of this program was not followed: {why}")
         for source in project.modules.values():
             if not isinstance(source, Problem):
                 notebook = self.notebooks.get(source.document.file)

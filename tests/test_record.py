@@ -15,7 +15,7 @@ from t4lint import engine
 from t4lint.devices import find_target
 from t4lint.findings import Finding, Report
 from t4lint.record import launch
-from t4lint.record.launch import Recording, child_environment, is_secret, project_root, record
+from t4lint.record.launch import Limits, Recording, child_environment, is_secret, project_root, record
 from t4lint.record.observe import COMMAND, trace_of
 from t4lint.rule import Candidate, Rule
 from t4lint.trace import (
@@ -370,7 +370,7 @@ def test_links_are_cut_before_they_are_written_through(tmp_path: Path, monkeypat
     monkeypatch.setattr("t4lint.record.sandbox.LARGE", 64)
     for name in ("opened.bin", "saved.pt", "grown.bin", "read.bin"):
         (tmp_path / name).write_bytes(b"x" * 100)
-    recording = run(
+    write(
         tmp_path,
         """
         import os, torch
@@ -382,6 +382,7 @@ def test_links_are_cut_before_they_are_written_through(tmp_path: Path, monkeypat
         print(os.path.getsize("opened.bin"), os.path.getsize("grown.bin"))
         """,
     )
+    recording = record([sys.executable, "train.py"], cwd=tmp_path, limits=Limits(sandbox="copy"))
     assert recording.stdout == "True 100\n3 103\n", recording.stderr
     assert {path.read_bytes() for path in tmp_path.glob("*.bin")} == {b"x" * 100}
     assert (tmp_path / "saved.pt").read_bytes() == b"x" * 100
@@ -640,6 +641,20 @@ def test_verify_joins_both_witnesses(tmp_path: Path, monkeypatch: pytest.MonkeyP
     last = report.findings[2].verdict
     assert last is not None and last.reason == "the run ended before: RuntimeError: no data (train.py:5)"
     assert [problem.line for problem in report.problems] == [5] and report.runs[0].exit_code == 1
+
+
+def test_a_loader_that_refuses_its_options_confirms_what_was_predicted(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        from torch.utils.data import DataLoader
+        for batch in DataLoader([1, 2], batch_size=2, prefetch_factor=2):
+            pass
+        """,
+    )
+    options = engine.Options(cwd=tmp_path, select=("worker-options-without-workers",))
+    report = verify([sys.executable, "train.py"], options=options, device="auto", steps=2, timeout=60)
+    assert [one.verdict.verdict for one in report.findings if one.verdict] == ["confirmed"]
 
 
 def test_inside_imports_nothing_of_ours() -> None:

@@ -227,13 +227,14 @@ def test_a_program_that_is_not_there(tmp_path: Path, kind: Kind) -> None:
     assert recording.outcome.detail == "no-such-program: No such file or directory"
 
 
-def test_interrupt_still_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_still_reports(tmp_path: Path, number: int) -> None:
     class Impatient:
         def starts(self, sandbox: object) -> None: ...
 
         def goes_on(self, seconds: float, now: watch.Moment) -> None:
             if now.step >= 1 or seconds > 30:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
 
         def ends(self, recording: Recording) -> None: ...
 

@@ -176,13 +176,21 @@ def test_what_matters_stays() -> None:
         + "model.train(False)\n" * 50
         + "used = 3\n" * 100_000
         + "print(used)\n"
+        + "lr = 2\nf(lr)\nlr = 3\ng(lr)\n"
         + "z = torch.tensor([1], dtype=torch.float64)\n"
         + "y = f(x)\n"
     )
     left = thin.thin(text)
     assert left is not None and len(left.text) < 10_000
     assert left.text.count("model.train(False)\n") == 50
-    for line in ("lr = 1\n", "x = 0\n", "used = 3\nprint(used)\n", "dtype=torch.float64", "y = f(x)\n"):
+    for line in (
+        "lr = 1\n",
+        "x = 0\n",
+        "used = 3\nprint(used)\n",
+        "lr = 2\nf(lr)\nlr = 3\ng(lr)\n",
+        "dtype=torch.float64",
+        "y = f(x)\n",
+    ):
         assert line in left.text
     assert thin.thin("x = 0\n" * 1_000) == thin.Thinned("x = 0\n" * 1_000)
 

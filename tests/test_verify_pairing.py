@@ -124,6 +124,13 @@ def test_what_only_the_run_saw() -> None:
     assert [(rule.name, candidate.event.where.line) for rule, candidate in extra] == [("pin", 7)]
 
 
+def test_a_run_that_ended_at_the_very_statement() -> None:
+    why = "the run ended before: ValueError: x (train.py:5)"
+    for line, said in ((5, "the run ended here: ValueError: x (train.py:5)"), (4, why)):
+        (judged,), _ = pair([finding(PREDICTED)], [make()], trace(), ended=why, at=("train.py", line))
+        assert judged.verdict is not None and judged.verdict.reason == said
+
+
 def test_endings() -> None:
     assert ended(Outcome("finished", 0)) == ""
     assert (

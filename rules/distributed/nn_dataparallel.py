@@ -15,7 +15,8 @@ process per card; two Kaggle T4s have been seen to be slower than one.
 ## When it is right to ignore it
 
 For evaluation, or where a few percent do not matter. One device id, a target with one GPU, and a guard such as
-`torch.cuda.device_count() > 1` that the target does not pass are not reported.
+`torch.cuda.device_count() > 1` that the target does not pass are not reported. Where the target does not say how many GPUs
+there are it is a note: with one, the wrapper does nothing.
 
 ## Sources
 
@@ -44,7 +45,11 @@ def nn_dataparallel(trace: Trace) -> Iterator[Candidate]:
     trains = trace.ever(Backward) | trace.ever(Step)
     for wrap in trace.all(Wrap):
         if wrap.role != "engine":
-            yield Candidate(wrap, wrap.how.equals("data_parallel") & _several(trace, wrap) & trains)
+            yield Candidate(
+                wrap,
+                wrap.how.equals("data_parallel") & _several(trace, wrap) & trains,
+                severity="note" if trace.target.instance is None else None,
+            )
 
 
 def _several(trace: Trace, wrap: Wrap) -> Fact:

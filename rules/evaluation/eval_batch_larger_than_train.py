@@ -65,7 +65,9 @@ def eval_batch_larger_than_train(trace: Trace) -> Iterator[Candidate]:
         larger = train.test(lambda batch: batch <= SMALL_BATCH)
         larger &= Fact(evaluation.it > train.it if evaluation.known and train.known else None, (evaluation,))
         larger &= engine.evaluates.test(lambda strategy: str(strategy).rpartition(".")[2].lower() != "no")
-        larger &= (step.parameters if step else Value(unknown="nothing trains")).test(lambda count: count >= LARGE_MODEL)
+        larger &= (step.parameters if step else Value(unknown="nothing trains")).test(
+            lambda count: count >= LARGE_MODEL
+        )
         if not language or "unsloth" in trace.imported:
             larger &= FALSE
         yield Candidate(

@@ -34,6 +34,7 @@ from t4lint.trace import Step as OptimizerStep
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
 
+LONG_ITERATION = 8_000  # steps of one iteration, from which on a loop is run twice and once as any later one
 MAX_ITERATIONS = 16  # of a step loop, to reach the end of one accumulation window
 MAX_REASONS = 4  # settings that decided the branches around a statement
 MAX_ELEMENTS = 4  # of a known sequence that is run through element by element
@@ -508,7 +509,7 @@ def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any
     if elements.known is not None and not elements.known:
         return None
     for number in range(MAX_ITERATIONS):
-        before = len(m.drafts)
+        before, steps = len(m.drafts), m.steps
         assign(m, node.target, elements.at(number))
         completion = execute(m, node.body)
         if completion is BREAK:
@@ -519,7 +520,7 @@ def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any
             return None
         if not _is_step_loop(m, loop, before):
             break
-        if number >= 1 and _stepped(m, loop):
+        if number >= 1 and (_stepped(m, loop) or m.steps - steps > LONG_ITERATION):
             break
     if loop.by_index or _counts(m, loop):
         widen(m, node.body)

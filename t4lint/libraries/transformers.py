@@ -357,7 +357,9 @@ def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
     if isinstance(cls, Symbol):
         registry.load(cls.name.partition(".")[0])
         name = registry.canonical(cls.name)
-        if name in ARGUMENT_CLASSES or (name.startswith("trl.") and name.endswith("Config")):
+        if name in ARGUMENT_CLASSES or (
+            name.startswith("trl.") and name.endswith("Config") and name != "trl.ModelConfig"
+        ):
             return build_arguments(m, name, Arguments(), {}, flags)
         return Unknown(f"what {name} holds is not known", uid=f"parsed {name}")
     if isinstance(cls, Class):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -253,7 +254,8 @@ class _Run:
             self.error = f"{self.command[0]}: {error.strerror}"
             return None
         try:
-            self._watch(process)
+            with _asked_to_end():
+                self._watch(process)
         except KeyboardInterrupt:
             self.ended = "interrupted"  # what was seen until then is reported; a second Ctrl-C ends us too
         finally:
@@ -303,6 +305,23 @@ class _Run:
                 return
             if listener is not None:
                 listener.goes_on(seconds, watch.moment(self.scratch / "journal.jsonl"))
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[None]:
+    """SIGTERM is like Ctrl-C: the run would outlive us. Only the main thread may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -38,7 +38,7 @@ def intention(argv: Sequence[str], cwd: Path, limits: Limits) -> list[str]:
     network = (
         "allowed, with your tokens (--allow-network)"
         if limits.network
-        else "off: offline settings, no tokens; on Linux no network but this machine's own"
+        else "off: offline settings, no tokens, with an overlay nothing but the loopback"
     )
     place = {
         "auto": "an overlay over it where the kernel allows that, else a copy",

@@ -175,7 +175,6 @@ class _Look:
                 self.blank_lines += blank
                 if blank > BLANKS:
                     self.blanks.append((blank_from, line_start, ""))
-                    self.blank_lines -= blank - BLANKS
                 blank = 0
             if kind == 1:
                 continue
@@ -206,7 +205,7 @@ class _Look:
             last = match[0]
         if blank > BLANKS:
             self.blanks.append((blank_from, line_start, ""))
-        self.blank_lines += min(blank, BLANKS)
+        self.blank_lines += blank
         if current is not None:
             current.end, current.tokens = len(text), self.tokens - current.tokens
             self.statements.append(current)
@@ -251,23 +250,28 @@ class _Look:
         every = iter(targets)
         for run in runs:
             names = [next(every) for _ in run]
-            final = {name: number for number, name in enumerate(names)}
             said: Counter[str] = Counter()
+            repeated = [False] * len(run)
             for number, (statement, name) in enumerate(zip(run, names, strict=True)):
-                # The last statement stays: a block must not become empty.
-                if number == len(run) - 1:
-                    continue
-                if name:
-                    # A few names may be settings that another file reads; thousands are data.
-                    unread = name == _NOTHING or (len(set_here) > RUN and words[name] == set_here[name])
-                    superfluous = unread or final[name] != number
-                else:
+                if not name:
                     line = self.text[statement.start : statement.end].strip()
                     said[line] += 1
-                    superfluous = said[line] > REPEATS
-                if superfluous:
-                    self.tokens -= statement.tokens
-                    yield statement.start, statement.end
+                    repeated[number] = said[line] > REPEATS
+            overwritten: set[str] = set()  # before anything but plain data could have read it
+            for number in range(len(run) - 1, -1, -1):
+                name = names[number]
+                if not name:
+                    overwritten.clear()
+                    superfluous = repeated[number]
+                else:
+                    # A few names may be settings that another file reads; thousands are data.
+                    unread = name == _NOTHING or (len(set_here) > RUN and words[name] == set_here[name])
+                    superfluous = unread or name in overwritten
+                    overwritten.add(name)
+                # The last statement stays: a block must not become empty.
+                if superfluous and number < len(run) - 1:
+                    self.tokens -= run[number].tokens
+                    yield run[number].start, run[number].end
 
     def runs(self) -> Iterator[list[_Statement]]:
         """Simple statements that follow each other in one block."""
@@ -309,7 +313,7 @@ class _Plain:
         value = match[2] if match is not None else line
         shape = _NUMBER.sub("1", value)
         if shape not in self.known:
-            if len(self.known) > 10_000:
+            if len(self.known) > 2_000:
                 return None  # no pattern in this: each would cost a parse
             self.known[shape] = _is_plain(shape)
         if not self.known[shape]:

@@ -227,6 +227,16 @@ def test_a_program_that_is_not_there(tmp_path: Path, kind: Kind) -> None:
     assert recording.outcome.detail == "no-such-program: No such file or directory"
 
 
+def test_no_overlay_where_one_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "works", lambda network: False)
+    outcome = run(tmp_path, "print()", Limits(sandbox="overlay")).outcome
+    assert (outcome.how, outcome.detail) == (
+        "not started",
+        "no sandbox: this machine does not allow overlays over this project",
+    )
+    assert run(tmp_path, "print('copied')").stdout == "copied\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_still_reports(tmp_path: Path, number: int) -> None:
     class Impatient:

@@ -54,7 +54,7 @@ def _given(call: Call, name: str) -> bool:
     "first forward pass.",
     help='Use `attn_implementation="sdpa"`.',
     triggers=("flash",),
-    reads=(Attention,),
+    reads=(Attention, Call),
     fix="safe",
     fixes=_fixes,
     fix_title="Use SDPA",

@@ -27,13 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, Edit, SetValue, rule
+from t4lint.rule import Candidate, rule
 from t4lint.trace import Launch, Loader, Trace
-
-
-def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
-    if candidate.blame is not None:
-        yield SetValue(candidate.blame, str(candidate.words["suggested"]))
 
 
 @rule(
@@ -44,9 +39,6 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     help="Use at most as many workers as virtual CPUs, or `min(os.cpu_count(), n)`.",
     triggers=("num_workers", "num-workers", "workers"),
     reads=(Launch, Loader),
-    fix="safe",
-    fixes=_fixes,
-    fix_title="Use as many workers as there are virtual CPUs",
 )
 def too_many_dataloader_workers(trace: Trace) -> Iterator[Candidate]:
     vcpus = trace.target.vcpus
@@ -64,7 +56,6 @@ def too_many_dataloader_workers(trace: Trace) -> Iterator[Candidate]:
                 "each": f" in each of {processes} processes" if processes > 1 else "",
                 "vcpus": vcpus,
                 "machine": trace.target.name,
-                "suggested": max(1, vcpus // processes),
             },
         )
 

@@ -25,21 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, Edit, SetArgument, SetValue, rule
+from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Engine, Fact, Model, Step, Trace, Value
 
 SMALL_BATCH = 4
 LARGE_MODEL = 300_000_000
 LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForImageTextToText", "ForVision2Seq")
-
-
-def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
-    engine = candidate.event
-    assert isinstance(engine, Engine)
-    if _written(engine.eval_micro_batch):
-        yield SetValue(engine.eval_micro_batch, str(candidate.words["train"]))
-    else:
-        yield SetArgument(engine, "per_device_eval_batch_size", str(candidate.words["train"]))
 
 
 @rule(
@@ -51,9 +42,6 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     help="Set `per_device_eval_batch_size` to the train batch.",
     triggers=("eval_strategy", "eval-strategy", "evaluation_strategy", "evaluation-strategy"),
     reads=(Engine, Model, Step),
-    fix="safe",
-    fixes=_fixes,
-    fix_title="Evaluate with the train batch",
 )
 def eval_batch_larger_than_train(trace: Trace) -> Iterator[Candidate]:
     language = any(word in model.evidence for model in trace.all(Model) for word in LANGUAGE_MODELS)

@@ -453,7 +453,7 @@ def string_method(call: Call) -> Abstract:
         from t4lint.interpret.expressions import comparable
 
         plain = [comparable(value) for value in values]
-        if name == "format" and ":" in receiver.value or name == "zfill":
+        if (name == "format" and ":" in receiver.value) or name == "zfill":
             return unknown_from(name, receiver, *values)  # a width may ask for any number of characters
         if all(part is not None for part in plain) and len(receiver.value) < 10_000:
             try:

@@ -596,6 +596,11 @@ def checkpointing(call: Call) -> Abstract:
 
 @methods("module", "zero_grad")
 def module_zero_grad(call: Call) -> Abstract:
+    call.machine.emit(
+        ZeroGrad,
+        subject=getattr(inner(call.receiver), "uid", ""),
+        set_to_none=call.argument("set_to_none", 0, Const(True)),
+    )
     return NONE
 
 
@@ -967,6 +972,9 @@ def optimizer_attribute(call: Call) -> Abstract:
     return Bound(call.receiver, name)
 
 
+MAX_WINDOW = 16  # micro-batches of one accumulation window that are run; a longer one is not counted
+
+
 def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> None:
     """One optimizer step, with what its backwards tell about the arithmetic since the step before."""
     facts: tuple[TensorFacts, ...] = m.globals.get("$backwards", ())
@@ -987,7 +995,9 @@ def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> 
         device=Const(joined.device) if joined.device else Unknown("where the loss is"),
         math=share(math),
         parameters=trained_parameters(m, joined),
-        backwards=Const(len(facts)) if m.loops else Unknown("how many micro-batches there are"),
+        backwards=Const(len(facts))
+        if m.loops and len(facts) < MAX_WINDOW
+        else Unknown("how many micro-batches there are"),
         through_scaler=Const(through_scaler),
         gradients=gradients_of(m, optimizer.attributes.get("$model") if isinstance(optimizer, Object) else None),
         trains=trained_model(optimizer),

@@ -361,6 +361,10 @@ def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
             name.startswith("trl.") and name.endswith("Config") and name != "trl.ModelConfig"
         ):
             return build_arguments(m, name, Arguments(), {}, flags)
+        if name in ("trl.ModelConfig", "trl.ScriptArguments"):
+            from t4lint.libraries.trl import settings
+
+            return settings(m, name, {}, flags)
         return Unknown(f"what {name} holds is not known", uid=f"parsed {name}")
     if isinstance(cls, Class):
         bases = [registry.canonical(base) for base in cls.library_bases()]
@@ -584,7 +588,7 @@ def quantized(m: Any, call: Call) -> tuple[Abstract, Abstract]:
         if value is not None and m.truth(value) is True:
             unset = Const("float32", (m.here("default", f"{NO_COMPUTE_DTYPE}: transformers takes float32"),))
             return Const(name, value.origins), unset if name == "4bit" else Const(None)
-    if isinstance(config, Unknown):
+    if not (isinstance(config, Const) and config.value is None):
         return Unknown("the quantization"), Unknown("the quantization")
     return Const("none"), Const(None)
 

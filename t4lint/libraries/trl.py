@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, Abstract, Class, Const, ListValue, Object, Unknown
+from t4lint.interpret.values import NONE, PRESUMED, Abstract, Class, Const, ListValue, Object, Step, Unknown
 from t4lint.libraries.api import Call, calls
+from t4lint.libraries.flags import Flags, override
 from t4lint.libraries.torch import dtype_like, inner
 from t4lint.libraries.transformers import build_arguments, build_trainer, model_object
 from t4lint.trace import Attention
@@ -85,9 +86,52 @@ def adapters_cast(m: Any, built: Object) -> Abstract | None:
     return ListValue((Const("bfloat16"),), "tuple", origins=(m.here("version", note),))
 
 
-@calls("trl.ModelConfig")
+# the fields that decide what is loaded and how, as in the dataclasses of trl 1.16; the dtype's default is older than 0.27's
+# "float32" only there
+SETTINGS: dict[str, dict[str, Any]] = {
+    "trl.ModelConfig": {
+        "model_name_or_path": None, "model_revision": "main", "dtype": "float32", "attn_implementation": None, "use_peft": False,
+        "load_in_8bit": False, "load_in_4bit": False, "bnb_4bit_quant_type": "nf4", "use_bnb_nested_quant": False,
+        "trust_remote_code": False,
+    },
+    "trl.ScriptArguments": {
+        "dataset_name": None, "dataset_config": None, "dataset_train_split": "train", "dataset_test_split": "test",
+        "dataset_streaming": False,
+    },
+}  # fmt: skip
+
+
+def settings(m: Any, name: str, given: dict[str, Abstract], flags: Flags | None = None) -> Object:
+    """A ModelConfig or ScriptArguments: what is given, else what the command line or a file says, else the default."""
+    short = name.rpartition(".")[2]
+    result = Object("namespace", name)
+    for field, default in SETTINGS[name].items():
+        presumed = (PRESUMED,) if flags is not None and not flags.launched else ()
+        value: Abstract = Const(default, (Step("default", f"default of {short}({field}={default!r})"), *presumed))
+        if field == "dtype" and not m.at_least("trl", "0.27"):
+            value = Unknown("the default dtype of this version of trl", uid=f"{short}.dtype")
+        value = given.get(field, value)
+        kind = "bool" if isinstance(default, bool) else "str"
+        result.attributes[field] = override(flags, [field], value, kind) if flags is not None else value
+    result.attributes.update({key: value for key, value in given.items() if key not in result.attributes})
+    return result
+
+
+@calls(*SETTINGS)
 def model_config(call: Call) -> Abstract:
-    return Object("namespace", call.name, dict(call.arguments.keywords))
+    return settings(call.machine, call.name, dict(call.arguments.keywords))
+
+
+@calls("trl.get_quantization_config", "trl.get_peft_config")
+def from_model_config(call: Call) -> Abstract:
+    """None unless the ModelConfig asks for quantization or adapters."""
+    config = call.argument("model_args", 0)
+    names = ("load_in_4bit", "load_in_8bit") if call.name.endswith("quantization_config") else ("use_peft",)
+    if isinstance(config, Object) and all(
+        call.machine.truth(config.attributes.get(name) or Unknown("?")) is False for name in names
+    ):
+        return Const(None)
+    return Unknown("what the model configuration asks for", uid=f"{call.name} {id(config)}")
 
 
 @calls("trl.*")

@@ -134,7 +134,11 @@ def record(
     start = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="t4lint-")).resolve()
     try:
-        sandbox = prepare(root, scratch, limits.sandbox, limits.network)
+        try:
+            sandbox = prepare(root, scratch, limits.sandbox, limits.network)
+        except OSError as error:
+            outcome = Outcome("not started", None, f"no sandbox: {error}")
+            return Recording(tuple(argv), root, here, Journal(()), outcome, time.monotonic() - start, "", "")
         variables = child_environment(os.environ if environment is None else environment, root, sandbox.folder, limits)
         variables.update(_told(scratch, sandbox, limits))
         ready = notebook.ready(argv, here, root, sandbox.folder, scratch, python)

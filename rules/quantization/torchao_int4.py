@@ -41,5 +41,7 @@ def torchao_int4(trace: Trace) -> Iterator[Candidate]:
         return
     for call in trace.all(Call):
         if call.function == "torchao.quantization.quantize_":
-            asked = call.arguments["config"].test(lambda name: str(name) in ("Int4WeightOnlyConfig", "int4_weight_only"))
+            asked = call.arguments["config"].test(
+                lambda name: str(name) in ("Int4WeightOnlyConfig", "int4_weight_only")
+            )
             yield Candidate(call, asked)

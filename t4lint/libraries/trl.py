@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from t4lint.interpret.values import NONE, PRESUMED, Abstract, Class, Const, ListValue, Object, Step, Unknown
-from t4lint.libraries.api import Call, calls
+from t4lint.libraries.api import Arguments, Call, calls
 from t4lint.libraries.flags import Flags, override
 from t4lint.libraries.torch import dtype_like, inner
-from t4lint.libraries.transformers import build_arguments, build_trainer, model_object
+from t4lint.libraries.transformers import bits_and_bytes_config, build_arguments, build_trainer, model_object
 from t4lint.trace import Attention
 
 CONFIGS = (
@@ -131,6 +131,10 @@ def from_model_config(call: Call) -> Abstract:
         call.machine.truth(config.attributes.get(name) or Unknown("?")) is False for name in names
     ):
         return Const(None)
+    if isinstance(config, Object) and names[0] == "load_in_4bit":
+        given = {name: config.attributes[name] for name in names if name in config.attributes}
+        given["bnb_4bit_compute_dtype"] = config.attributes.get("dtype") or Unknown("the dtype")  # trl 1.16 hands it on
+        return bits_and_bytes_config(Call(call.machine, "transformers.BitsAndBytesConfig", Arguments((), given), None))
     return Unknown("what the model configuration asks for", uid=f"{call.name} {id(config)}")
 
 

@@ -500,18 +500,22 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
 
 
 def with_init_kwargs(call: Call, requested: Abstract | None) -> tuple[Call, Abstract | None]:
-    """The call as a trainer of TRL makes it for a model given by its name, and the dtype that it asks for."""
+    """The call as a trainer of TRL makes it for a model given by its name, and the dtype that it asks for.
+
+    `quantization_config` may also be an argument of the trainer itself, which then wins (sft_trainer.py, trl 1.16).
+    """
     m = call.machine
     arguments = m.resolve(call.arguments.get("args", 1) or NONE)
     said = m.resolve(arguments.attributes.get("model_init_kwargs") or NONE) if isinstance(arguments, Object) else NONE
+    own = {name: call.arguments.keywords[name] for name in ("quantization_config",) if name in call.arguments.keywords}
     if isinstance(said, Const) and said.value is None:
-        return call, requested
+        return Call(m, call.name, Arguments((), own), call.node), requested
     if isinstance(said, DictValue) and said.complete:
-        given = {str(key): value for key, value in said.items.items()}
+        given = {**{str(key): value for key, value in said.items.items()}, **own}
         made = Call(m, call.name, Arguments((), given), call.node)
         return made, requested_dtype(made) or requested
     dark = Unknown("what model_init_kwargs holds")
-    return Call(m, call.name, Arguments((), {"quantization_config": dark}), call.node), dark
+    return Call(m, call.name, Arguments((), {"quantization_config": dark, **own}), call.node), dark
 
 
 def named_dtype(m: Any, requested: Abstract | None) -> Abstract:

@@ -118,6 +118,7 @@ def test_no_network_but_loopback(tmp_path: Path) -> None:
 
 def test_tokens_only_with_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # another test, or the machine, may have set it
     text = "import os; print(os.environ.get('HF_TOKEN'), os.environ.get('HF_HUB_OFFLINE'))"
     assert run(tmp_path, text).stdout == "None 1\n"
     assert run(tmp_path, text, Limits(network=True)).stdout == "secret None\n"

@@ -300,6 +300,17 @@ def test_variables_of_make_that_never_end(tmp_path: Path) -> None:
 # --- Markdown ----------------------------------------------------------------------------------------------------
 
 
+def test_placeholders_of_markdown(tmp_path: Path) -> None:
+    text = """
+        ```bash
+        torchrun --nproc_per_node=2 --master_port=<your_random_port> train.py --model <path to llama> --bf16 True < in > out
+        ```
+    """
+    command = Found(tmp_path, "README.md", text).one()
+    assert [word.text for word in command.arguments] == ["--model", None, "--bf16", "True"]
+    assert command.launcher_flags["master_port"].text is None
+
+
 def test_markdown(tmp_path: Path) -> None:
     text = """
         # Train

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from t4lint.sources.document import Document, ShellFragment
-from t4lint.sources.fragments import STARTS, Written, add
+from t4lint.sources.fragments import STARTS, Text, Written, add
 from t4lint.sources.positions import TextBuilder, split_lines
 
 _LANGUAGES = frozenset({
     "bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "sh-session", "bash-session", "cmd",
 })  # fmt: skip
 _FENCE = re.compile(r"^([ \t>]*(?:[-*+]\s+|\d{1,4}[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
+# `<your_output_dir>`: for the reader to fill in, not a redirection
+_PLACEHOLDER = re.compile(r"(?<![<\w$])<([A-Za-z][\w ./:-]*)>")
 _PROMPT = re.compile(r"^(?:\([\w.-]+\)\s*)?(?:[\w.@:~/-]*[$%❯])[ \t]+")
 
 
@@ -24,9 +26,20 @@ def fragments(document: Document) -> list[ShellFragment]:
             continue
         builder = TextBuilder()
         for line in _commands(lines):
-            add(builder, [line, "\n"])
+            add(builder, [*_to_fill_in(line), "\n"])
         found.append(ShellFragment(document.path, document.file, builder.build(document.path)))
     return found
+
+
+def _to_fill_in(line: Written) -> Text:
+    """The line, with what the reader has to fill in as a variable that is not known."""
+    parts: Text = []
+    end = 0
+    for found in _PLACEHOLDER.finditer(line.text):
+        name = re.sub(r"\W", "_", found[1])
+        parts += [line.part(end, found.start()), line.part(found.start(), found.end()).stand_in(f"${{{name}}}")]
+        end = found.end()
+    return [*parts, line.part(end)]
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[Written]]]:

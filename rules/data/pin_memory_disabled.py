@@ -31,6 +31,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, Loader, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
@@ -56,7 +57,7 @@ def pin_memory_disabled(trace: Trace) -> Iterator[Candidate]:
         unpinned = loader.pin_memory.equals(False)
         if unpinned.holds and not _written(loader.pin_memory):
             unpinned &= FALSE
-        feeds_gpu = loader.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
+        feeds_gpu = on_gpu(loader.device)
         yield Candidate(loader, unpinned & feeds_gpu, blame=loader.pin_memory)
 
 

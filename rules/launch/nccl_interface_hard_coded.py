@@ -25,10 +25,11 @@ exclusion list are not reported; neither is a program with a single process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, EnvironmentVariable, Event, Fact, Launch, Trace, Value
+from t4lint.trace import EnvironmentVariable, Event, Launch, Trace, Value
+from t4lint.trace.questions import any_launch
 
 NAME = "NCCL_SOCKET_IFNAME"
 
@@ -43,8 +44,8 @@ NAME = "NCCL_SOCKET_IFNAME"
     reads=(EnvironmentVariable, Launch),
 )
 def nccl_interface_hard_coded(trace: Trace) -> Iterator[Candidate]:
-    several_nodes = _launched(trace, lambda launch: launch.nodes.test(lambda nodes: nodes > 1))
-    several = several_nodes | _launched(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
+    several_nodes = any_launch(trace, lambda launch: launch.nodes.test(lambda nodes: nodes > 1))
+    several = several_nodes | any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
     for event, value in _settings(trace):
         loopback = value.it == "lo"
         wrong = several_nodes if loopback else several & value.test(_one_name)
@@ -73,13 +74,6 @@ def _settings(trace: Trace) -> Iterator[tuple[Event, Value]]:
         value = launch.environment.get(NAME)
         if value is not None and all(value.it != other.it for other in seen):
             yield launch, value
-
-
-def _launched(trace: Trace, judge: Callable[[Launch], Fact]) -> Fact:
-    found = FALSE
-    for launch in trace.all(Launch):
-        found |= judge(launch)
-    return found
 
 
 def _one_name(text: object) -> bool:

@@ -22,10 +22,11 @@ While looking for a hang, to see whether shared memory is the cause. One process
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, EnvironmentVariable, Event, Fact, Launch, ProcessGroup, Trace, Value
+from t4lint.trace import FALSE, EnvironmentVariable, Event, Launch, ProcessGroup, Trace, Value
+from t4lint.trace.questions import any_launch
 
 NAME = "NCCL_SHM_DISABLE"
 
@@ -40,7 +41,7 @@ NAME = "NCCL_SHM_DISABLE"
     reads=(EnvironmentVariable, Launch, ProcessGroup),
 )
 def nccl_shm_disabled(trace: Trace) -> Iterator[Candidate]:
-    several = _launched(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
+    several = any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
     if not _uses_nccl(trace):
         several = FALSE
     for event, value in _settings(trace):
@@ -55,13 +56,6 @@ def _settings(trace: Trace) -> Iterator[tuple[Event, Value]]:
     for launch in trace.all(Launch):
         if NAME in launch.environment:
             yield launch, launch.environment[NAME]
-
-
-def _launched(trace: Trace, judge: Callable[[Launch], Fact]) -> Fact:
-    found = FALSE
-    for launch in trace.all(Launch):
-        found |= judge(launch)
-    return found
 
 
 def _uses_nccl(trace: Trace) -> bool:

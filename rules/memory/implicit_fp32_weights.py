@@ -25,10 +25,11 @@ and programs without PEFT, are not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Fact, Model, Step, Trace, unknown
+from t4lint.trace.questions import lowest, on_gpu
 
 GIB = 2**30
 LARGE = 1_000_000_000
@@ -55,10 +56,10 @@ def implicit_fp32_weights(trace: Trace) -> Iterator[Candidate]:
     if step is None or len(loads) != 1:
         return
     model = loads[0]
-    on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
+    gpu = on_gpu(step.device)
     implicit = model.dtype.equals("float32") & _unasked(model) & model.quantization.equals("none")
-    implicit &= step.parameters.test(lambda count: count >= LARGE) & on_gpu & _frozen(trace)
-    if cast or _lowest(step, "weights") > ROOM * usable or _lowest(step, *STATE) > usable:
+    implicit &= step.parameters.test(lambda count: count >= LARGE) & gpu & _frozen(trace)
+    if cast or lowest(step, "weights") > ROOM * usable or lowest(step, *STATE) > usable:
         implicit &= FALSE
     size = 4.0 * float(step.parameters.it or 0) / GIB
     yield Candidate(model, implicit, words={"full": size, "half": size / 2})
@@ -77,8 +78,3 @@ def _frozen(trace: Trace) -> Fact:
     if "peft" not in trace.imported:
         return Fact(None, (unknown("nothing says that the base is frozen"),))
     return Fact("unsloth" not in trace.imported)
-
-
-def _lowest(step: Step, *names: str) -> float:
-    bands: Mapping[str, tuple[float, float]] = step.components.it or {}
-    return float(sum(bands[name][0] for name in names if name in bands))

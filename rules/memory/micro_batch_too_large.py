@@ -35,6 +35,7 @@ from typing import Any
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Step, Trace
+from t4lint.trace.questions import on_gpu
 
 GIB = 2**30
 GROWS_WITH_BATCH = ("activation", "logit", "attention", "input", "loss")
@@ -56,11 +57,7 @@ def micro_batch_too_large(trace: Trace) -> Iterator[Candidate]:
         return
     usable = float(trace.target.gpu.usable_bytes)
     for step in trace.all(Step):
-        too_large = (
-            step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
-            & step.micro_batch.test(lambda batch: batch >= 1)
-            & step.peak.over(usable)
-        )
+        too_large = on_gpu(step.device) & step.micro_batch.test(lambda batch: batch >= 1) & step.peak.over(usable)
         if _state_bytes(step, edge=0) > usable:
             too_large &= FALSE
         yield Candidate(

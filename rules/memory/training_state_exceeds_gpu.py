@@ -26,10 +26,11 @@ followed, and models whose size is not known, are not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Fact, Model, Step, Trace, Value
+from t4lint.trace import FALSE, Fact, Model, Step, Trace
+from t4lint.trace.questions import first_of_each, lowest, on_gpu, only_checkpoint
 
 GIB = 2**30
 STATE = ("weights", "gradients", "optimizer")
@@ -49,36 +50,16 @@ def training_state_exceeds_gpu(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None:
         return
     usable = float(trace.target.gpu.usable_bytes)
-    for step in _first_of_each(trace):
-        state, weights = _lowest(step, *STATE), _lowest(step, "weights")
-        on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
-        too_much = on_gpu & Fact(state > usable if step.components.known else None, (step.components,))
+    for step in first_of_each(trace, Step):
+        state, weights = lowest(step, *STATE), lowest(step, "weights")
+        gpu = on_gpu(step.device)
+        too_much = gpu & Fact(state > usable if step.components.known else None, (step.components,))
         if weights > usable:  # the weights alone are another rule's
             too_much &= FALSE
-        parts = ", ".join(f"{name} {_lowest(step, name) / GIB:.1f}" for name in STATE)
+        parts = ", ".join(f"{name} {lowest(step, name) / GIB:.1f}" for name in STATE)
         yield Candidate(
             step,
             too_much,
-            blame=_name(trace),
+            blame=only_checkpoint(trace),
             words={"state": state / GIB, "usable": usable / GIB, "parts": parts},
         )
-
-
-def _first_of_each(trace: Trace) -> Iterator[Step]:
-    """A loop is traced for several steps: one judgement for each place is enough."""
-    seen = set()
-    for step in trace.all(Step):
-        if step.key not in seen:
-            seen.add(step.key)
-            yield step
-
-
-def _lowest(step: Step, *names: str) -> float:
-    bands: Mapping[str, tuple[float, float]] = step.components.it or {}
-    return float(sum(bands[name][0] for name in names if name in bands))
-
-
-def _name(trace: Trace) -> Value | None:
-    """The name of the only checkpoint, which gives the size."""
-    names = [model.name for model in trace.all(Model) if model.role == "load" and model.name.known]
-    return names[0] if len(names) == 1 else None

@@ -26,10 +26,11 @@ whose size is not known are not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Fact, Model, Step, Trace, Value
+from t4lint.trace import FALSE, Fact, Model, Step, Trace
+from t4lint.trace.questions import first_of_each, lowest, on_gpu, only_checkpoint
 
 GIB = 2**30
 STATE = ("weights", "gradients", "optimizer")
@@ -49,12 +50,12 @@ def weights_exceed_gpu_memory(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None:
         return
     usable = float(trace.target.gpu.usable_bytes)
-    for step in _first_of_each(trace):
-        weights = _lowest(step, "weights")
+    for step in first_of_each(trace, Step):
+        weights = lowest(step, "weights")
         fits = weights <= usable
-        on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
-        heavy = on_gpu & Fact(weights > ROOM * usable if step.components.known else None, (step.components,))
-        if fits and _lowest(step, *STATE) > usable:  # the whole state is another rule's
+        gpu = on_gpu(step.device)
+        heavy = gpu & Fact(weights > ROOM * usable if step.components.known else None, (step.components,))
+        if fits and lowest(step, *STATE) > usable:  # the whole state is another rule's
             heavy &= FALSE
         end = "so the run ends out of memory"
         if placed := _placed_by_trl(trace):
@@ -64,30 +65,10 @@ def weights_exceed_gpu_memory(trace: Trace) -> Iterator[Candidate]:
         yield Candidate(
             step,
             heavy,
-            blame=_name(trace),
+            blame=only_checkpoint(trace),
             severity="warning" if fits or placed else None,
             words={"weights": weights / GIB, "usable": usable / GIB, "end": end},
         )
-
-
-def _first_of_each(trace: Trace) -> Iterator[Step]:
-    """A loop is traced for several steps: one judgement for each place is enough."""
-    seen = set()
-    for step in trace.all(Step):
-        if step.key not in seen:
-            seen.add(step.key)
-            yield step
-
-
-def _lowest(step: Step, *names: str) -> float:
-    bands: Mapping[str, tuple[float, float]] = step.components.it or {}
-    return float(sum(bands[name][0] for name in names if name in bands))
-
-
-def _name(trace: Trace) -> Value | None:
-    """The name of the only checkpoint, which gives the size."""
-    names = [model.name for model in trace.all(Model) if model.role == "load" and model.name.known]
-    return names[0] if len(names) == 1 else None
 
 
 def _placed_by_trl(trace: Trace) -> bool:

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Backward, Fact, Scaler, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 
 @rule(
@@ -53,8 +54,8 @@ def autocast_without_gradscaler(trace: Trace) -> Iterator[Candidate]:
             pending = True
         if not isinstance(event, Backward):
             continue
-        on_gpu = event.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
-        bare = on_gpu & event.autocast.equals("float16") & ~_scaled(event, enabled)
+        gpu = on_gpu(event.device)
+        bare = gpu & event.autocast.equals("float16") & ~_scaled(event, enabled)
         if event.engine or pending or misused:
             bare &= FALSE
         pending = False

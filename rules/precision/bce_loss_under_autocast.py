@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Operation, Trace
+from t4lint.trace.questions import on_gpu
 
 
 @rule(
@@ -45,9 +46,9 @@ def bce_loss_under_autocast(trace: Trace) -> Iterator[Candidate]:
     for operation in trace.all(Operation):
         if operation.role != "binary_cross_entropy":
             continue
-        on_gpu = operation.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
+        gpu = on_gpu(operation.device)
         yield Candidate(
             operation,
-            operation.autocast.test(lambda dtype: dtype != "none") & on_gpu,
+            operation.autocast.test(lambda dtype: dtype != "none") & gpu,
             words={"dtype": operation.autocast.it},
         )

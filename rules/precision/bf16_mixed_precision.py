@@ -38,6 +38,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, RenameArgument, SetValue, rule
 from t4lint.trace import FALSE, NOT_SAID, Autocast, Call, Engine, Fact, Model, Predicate, Step, Trace, Value
+from t4lint.trace.questions import asked_for_bf16, on_gpu, trains_on_cpu
 
 SLOW = "its matrix products run emulated, at about 2.2 TFLOPS against 42 in fp16"
 REFUSED = "this version of the libraries refuses it with an error"
@@ -74,14 +75,14 @@ def bf16_mixed_precision(trace: Trace) -> Iterator[Candidate]:
         return
     for engine in trace.all(Engine):
         asked = engine.mixed_precision.equals("bf16")
-        if _spoken_for(trace, engine) or _trains_on_cpu(trace):
+        if _spoken_for(trace, engine) or trains_on_cpu(trace):
             asked &= FALSE
         yield _candidate(trace, engine, asked, engine.mixed_precision, f"`{engine.role}`", _refused(trace, engine.role))
     for region in trace.all(Autocast):
         if region.role == "engine":
             continue
-        asked = region.dtype.equals("bfloat16") & region.enabled.equals(True) & _on_gpu(region.device)
-        if _guarded(trace, region.dtype) or _guarded(trace, region.enabled):
+        asked = region.dtype.equals("bfloat16") & region.enabled.equals(True) & on_gpu(region.device)
+        if asked_for_bf16(trace, region.dtype) or asked_for_bf16(trace, region.enabled):
             asked &= FALSE
         yield _candidate(trace, region, asked, region.dtype, "This autocast region", _refused(trace, "autocast"))
 
@@ -107,25 +108,7 @@ def _spoken_for(trace: Trace, engine: Engine) -> bool:
         call.where == engine.where and all(call.arguments.get(flag, NOT_SAID).it is True for flag in ("fp16", "bf16"))
         for call in trace.all(Call)
     )
-    return by_default or both or _guarded(trace, value)
-
-
-def _guarded(trace: Trace, value: Value) -> bool:
-    """Did a question about bf16, answered with yes, decide the value? Only source can tell; a run cannot."""
-    return trace.basis == "predicted" and any(
-        predicate.result.it is True and trace.led_to(predicate, value).holds is True
-        for predicate in trace.all(Predicate)
-        if "bf16" in predicate.function or "bfloat16" in predicate.function
-    )
-
-
-def _trains_on_cpu(trace: Trace) -> bool:
-    devices = [step.device.it for step in trace.all(Step)]
-    return bool(devices) and all(device == "cpu" for device in devices)
-
-
-def _on_gpu(device: Value) -> Fact:
-    return device.test(lambda it: str(it).startswith("cuda"), if_unknown=True)
+    return by_default or both or asked_for_bf16(trace, value)
 
 
 def _refused(trace: Trace, role: str) -> bool:

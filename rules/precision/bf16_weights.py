@@ -32,7 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model, Predicate, Step, Trace, Value
+from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model, Predicate, Step, Trace
+from t4lint.trace.questions import asked_for_bf16, trains_on_cpu
 
 VERBS = {"load": "loaded", "create": "created", "cast": "cast"}
 
@@ -51,11 +52,11 @@ VERBS = {"load": "loaded", "create": "created", "cast": "cast"}
 def bf16_weights(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:
         return
-    said_elsewhere = _bf16_mixed_precision(trace) or _trains_on_cpu(trace) or _refused_by_scaler(trace)
+    said_elsewhere = _bf16_mixed_precision(trace) or trains_on_cpu(trace) or _refused_by_scaler(trace)
     for model in trace.all(Model):
         dtype = model.requested_dtype if model.role == "load" or model.requested_dtype.known else model.dtype
         slow = dtype.equals("bfloat16")
-        if said_elsewhere or _guarded(trace, dtype) or _kept_on_cpu(model):
+        if said_elsewhere or asked_for_bf16(trace, dtype) or _kept_on_cpu(model):
             slow &= FALSE
         if model.role == "cast":
             slow &= _used_later(trace, model)
@@ -72,7 +73,7 @@ def _bf16_mixed_precision(trace: Trace) -> bool:
     """One finding for both: mixed precision speaks, unless a guard chose it."""
     asked = [engine.mixed_precision for engine in trace.all(Engine)]
     asked += [region.dtype for region in trace.all(Autocast) if region.role != "engine" and region.enabled.it is True]
-    return any(value.it in ("bf16", "bfloat16") and not _guarded(trace, value) for value in asked)
+    return any(value.it in ("bf16", "bfloat16") and not asked_for_bf16(trace, value) for value in asked)
 
 
 def _refused_by_scaler(trace: Trace) -> bool:
@@ -81,20 +82,6 @@ def _refused_by_scaler(trace: Trace) -> bool:
         step.gradients.known and "bfloat16" in step.gradients.it and step.through_scaler.it is True
         for step in trace.all(Step)
     )
-
-
-def _guarded(trace: Trace, value: Value) -> bool:
-    """Did a question about bf16, answered with yes, decide the value? Only source can tell; a run cannot."""
-    return trace.basis == "predicted" and any(
-        predicate.result.it is True and trace.led_to(predicate, value).holds is True
-        for predicate in trace.all(Predicate)
-        if "bf16" in predicate.function or "bfloat16" in predicate.function
-    )
-
-
-def _trains_on_cpu(trace: Trace) -> bool:
-    devices = [step.device.it for step in trace.all(Step)]
-    return bool(devices) and all(device == "cpu" for device in devices)
 
 
 def _kept_on_cpu(model: Model) -> bool:

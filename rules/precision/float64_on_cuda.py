@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Model, Step, Switch, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 
 @rule(
@@ -51,11 +52,11 @@ def float64_on_cuda(trace: Trace) -> Iterator[Candidate]:
             chosen = step.value if step.value.it == "float64" else None
         if not isinstance(step, Step):
             continue
-        on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
+        gpu = on_gpu(step.device)
         slow = step.math.test(lambda shares: shares.get("float64", 0.0) > 0.5)
         yield Candidate(
             step,
-            on_gpu & slow,
+            gpu & slow,
             blame=chosen or step.math,
             words={"share": step.math.it.get("float64", 0.0) if step.math.known else 1.0},
         )

@@ -33,6 +33,7 @@ from dataclasses import replace
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Backward, Fact, Model, Step, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 WHERE = {"forward": "its activations pass 65504", "backward": "its gradients pass 65504"}
 
@@ -59,7 +60,7 @@ def fp16_overflow_prone_model(trace: Trace) -> Iterator[Candidate]:
         model = loaded.get(str(event.trains.it))
         if model is None:
             continue
-        half = _on_gpu(event) & event.math.test(lambda shares: shares.get("float16", 0.0) > 0.5)
+        half = on_gpu(event.device) & event.math.test(lambda shares: shares.get("float16", 0.0) > 0.5)
         prone = model.overflow.test(lambda where: where in WHERE)
         prone = Fact(prone.holds, tuple(replace(value, likely=True) for value in prone.rests_on))
         blame = asked if asked is not None and any(origin.location for origin in asked.origins) else event.math
@@ -74,7 +75,3 @@ def fp16_overflow_prone_model(trace: Trace) -> Iterator[Candidate]:
             },
             related=(model,),
         )
-
-
-def _on_gpu(step: Step) -> Fact:
-    return step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)

@@ -32,6 +32,7 @@ from dataclasses import replace
 
 from t4lint.rule import Candidate, Edit, SetArgument, rule
 from t4lint.trace import FALSE, Autocast, Engine, Fact, Key, Origin, Step, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 SMALL_MODEL = 20_000_000
 
@@ -64,8 +65,8 @@ def fp32_training(trace: Trace) -> Iterator[Candidate]:
     for step in trace.all(Step):
         if reported not in (None, step.key):
             continue
-        on_gpu = step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
-        slow = on_gpu & step.math.test(lambda shares: shares.get("float32", 0.0) > 0.9) & ~mixed
+        gpu = on_gpu(step.device)
+        slow = gpu & step.math.test(lambda shares: shares.get("float32", 0.0) > 0.9) & ~mixed
         if slow.holds:
             reported = step.key
         small = step.parameters.test(lambda count: count < SMALL_MODEL).holds is True

@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Backward, Engine, Fact, Model, Scaler, Step, Trace, Value
+from t4lint.trace import FALSE, NOT_SAID, Backward, Engine, Model, Scaler, Step, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 
 @rule(
@@ -62,14 +63,10 @@ def gradscaler_bf16_gradients(trace: Trace) -> Iterator[Candidate]:
         if not isinstance(event, Step):
             continue
         owned = scaled if event.engine else event.through_scaler.equals(True) & enabled
-        refused = _on_gpu(event) & owned & event.gradients.test(lambda dtypes: "bfloat16" in dtypes)
+        refused = on_gpu(event.device) & owned & event.gradients.test(lambda dtypes: "bfloat16" in dtypes)
         if trl and event.engine == "Trainer" and _quantized(trace):
             refused &= FALSE  # TRL's own cast: another rule names it
         yield Candidate(event, refused, blame=event.gradients)
-
-
-def _on_gpu(step: Step) -> Fact:
-    return step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
 
 
 def _quantized(trace: Trace) -> bool:

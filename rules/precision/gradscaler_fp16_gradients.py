@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Backward, Fact, Model, Scaler, Step, Trace, Value
+from t4lint.trace import FALSE, NOT_SAID, Backward, Model, Scaler, Step, Trace, Value
+from t4lint.trace.questions import on_gpu
 
 
 @rule(
@@ -59,9 +60,5 @@ def gradscaler_fp16_gradients(trace: Trace) -> Iterator[Candidate]:
         if not isinstance(event, Step):
             continue
         owned = scaled if event.engine else event.through_scaler.equals(True) & enabled
-        refused = _on_gpu(event) & owned & event.gradients.test(lambda dtypes: "float16" in dtypes)
+        refused = on_gpu(event.device) & owned & event.gradients.test(lambda dtypes: "float16" in dtypes)
         yield Candidate(event, refused, blame=event.gradients)
-
-
-def _on_gpu(step: Step) -> Fact:
-    return step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model, Step, Trace, Value
+from t4lint.trace.questions import trains_on_cpu
 
 
 @rule(
@@ -47,7 +48,7 @@ from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model
 def implicit_checkpoint_dtype(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:
         return
-    silent = _bf16_asked(trace) or _trains_on_cpu(trace) or _refused_by_scaler(trace) or "unsloth" in trace.imported
+    silent = _bf16_asked(trace) or trains_on_cpu(trace) or _refused_by_scaler(trace) or "unsloth" in trace.imported
     for model in trace.all(Model):
         if model.role != "load":
             continue
@@ -101,8 +102,3 @@ def _cast_later(trace: Trace, model: Model) -> bool:
         other.role == "cast" and other.subject == model.subject and other.dtype.it != "bfloat16"
         for other in trace.all(Model)
     )
-
-
-def _trains_on_cpu(trace: Trace) -> bool:
-    devices = [step.device.it for step in trace.all(Step)]
-    return bool(devices) and all(device == "cpu" for device in devices)

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Backward, Fact, Optimizer, Step, Trace, Value, unknown
+from t4lint.trace.questions import on_gpu
 
 SMALLEST_FP16 = 6e-8
 
@@ -53,7 +54,7 @@ def pure_fp16_training(trace: Trace) -> Iterator[Candidate]:
         if not isinstance(step, Step):
             continue
         optimizer = built.get(step.subject)
-        bare = _on_gpu(step) & step.gradients.test(lambda dtypes: tuple(dtypes) == ("float16",))
+        bare = on_gpu(step.device) & step.gradients.test(lambda dtypes: tuple(dtypes) == ("float16",))
         bare &= ~scaled if step.engine else step.through_scaler.within((False, "none", ""))
         if step.gradients.likely:
             bare = Fact(None, (unknown("the checkpoint is only presumed to hold fp16"),))
@@ -71,10 +72,6 @@ def pure_fp16_training(trace: Trace) -> Iterator[Candidate]:
                 else "small updates and small gradients are lost without a trace"
             },
         )
-
-
-def _on_gpu(step: Step) -> Fact:
-    return step.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
 
 
 def _keeps_copies(name: Value) -> bool:

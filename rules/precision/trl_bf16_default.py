@@ -31,6 +31,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import AddArgument, Candidate, Edit, rule
 from t4lint.trace import FALSE, Engine, Model, Step, Trace, Value
+from t4lint.trace.questions import trains_on_cpu
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
@@ -67,7 +68,7 @@ def trl_bf16_default(trace: Trace) -> Iterator[Candidate]:
         if not engine.role.endswith("Config"):
             continue
         chosen = engine.mixed_precision.equals("bf16")
-        if not _left_to_trl(engine.mixed_precision) or "unsloth" in trace.imported or _trains_on_cpu(trace):
+        if not _left_to_trl(engine.mixed_precision) or "unsloth" in trace.imported or trains_on_cpu(trace):
             chosen &= FALSE
         yield Candidate(
             engine,
@@ -83,8 +84,3 @@ def _left_to_trl(value: Value) -> bool:
     return not value.known or bool(
         value.origins and value.origins[0].how == "default" and value.origins[0].location is None
     )
-
-
-def _trains_on_cpu(trace: Trace) -> bool:
-    devices = [step.device.it for step in trace.all(Step)]
-    return bool(devices) and all(device == "cpu" for device in devices)

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Engine, Location, Model, Predicate, Trace, Value
+from t4lint.trace.questions import asked_for_bf16
 
 
 @rule(
@@ -48,7 +49,7 @@ def bnb_bf16_compute_dtype(trace: Trace) -> Iterator[Candidate]:
     for model in trace.all(Model):
         if model.quantization.it == "4bit":
             slow = model.compute_dtype.test(lambda dtype: str(dtype).removeprefix("torch.") == "bfloat16")
-            if _guarded(trace, model.compute_dtype) or _named_elsewhere(trace, model.compute_dtype):
+            if asked_for_bf16(trace, model.compute_dtype) or _named_elsewhere(trace, model.compute_dtype):
                 slow &= FALSE
             yield Candidate(model, slow, blame=model.compute_dtype)
 
@@ -63,12 +64,3 @@ def _named_elsewhere(trace: Trace, value: Value) -> bool:
 
 def _place(value: Value) -> Location | None:
     return next((origin.location for origin in value.origins if origin.location is not None), None)
-
-
-def _guarded(trace: Trace, value: Value) -> bool:
-    """Did a question about bf16, answered with yes, decide the value? Only source can tell; a run cannot."""
-    return trace.basis == "predicted" and any(
-        predicate.result.it is True and trace.led_to(predicate, value).holds is True
-        for predicate in trace.all(Predicate)
-        if "bf16" in predicate.function or "bfloat16" in predicate.function
-    )

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Backward, Engine, Fact, Model, Step, Trace
+from t4lint.trace.questions import on_gpu
 
 
 @rule(
@@ -58,6 +59,6 @@ def trl_qlora_with_fp16(trace: Trace) -> Iterator[Candidate]:
             scaled = event.scaled_by.test(lambda scaler: scaler != "none")
         if not isinstance(event, Step) or event.engine != "Trainer" or config is None:
             continue
-        on_gpu = event.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)
-        refused = on_gpu & scaled & event.gradients.test(lambda dtypes: "bfloat16" in dtypes) & Fact(quantized)
+        gpu = on_gpu(event.device)
+        refused = gpu & scaled & event.gradients.test(lambda dtypes: "bfloat16" in dtypes) & Fact(quantized)
         yield Candidate(event, refused, blame=config.mixed_precision)

@@ -17,7 +17,6 @@ from t4lint.interpret.values import (
     Bound,
     Choice,
     Class,
-    Const,
     DictValue,
     Function,
     Instance,
@@ -273,7 +272,3 @@ def uncalled_instance(m: Machine, cls: Class) -> Abstract:
     with m.at(cls.source, cls.node):
         value = instantiate(m, cls, Arguments(open=True, uncalled=True))
     return value if isinstance(value, (Instance, Object)) else Instance(cls)
-
-
-def constant_or_none(value: Abstract | None) -> object:
-    return value.value if isinstance(value, Const) else None

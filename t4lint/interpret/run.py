@@ -13,7 +13,7 @@ from t4lint.findings import Problem
 from t4lint.interpret import launching
 from t4lint.interpret.calls import enter_uncalled
 from t4lint.interpret.imports import run_module
-from t4lint.interpret.machine import Draft, Exhausted, GapDraft, Machine
+from t4lint.interpret.machine import Draft, Exhausted, Machine
 from t4lint.interpret.project import Project
 from t4lint.interpret.source import SourceModule
 from t4lint.interpret.values import PRESUMED, Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
@@ -211,6 +211,3 @@ class LaunchSite:
 class _NoText:
     text = ""
     positions = None
-
-
-__all__ = ["GapDraft", "Interpretation", "interpret"]

@@ -348,16 +348,9 @@ NONE = Const(None)
 
 def with_origin(value: Abstract, *steps: Step) -> Abstract:
     """The same value with further steps at the end of its provenance. Objects keep their identity and stay as they are."""
-    origins = value.origins + tuple(step for step in steps if step not in value.origins)
-    if isinstance(value, Const):
-        return Const(value.value, origins, value.varies)
-    if isinstance(value, Symbol):
-        return Symbol(value.name, origins)
-    if isinstance(value, Unknown):
-        return Unknown(value.reason, origins, value.varies, value.uid, value.autocast)
     if isinstance(value, Choice):
         return Choice(value.test, with_origin(value.yes, *steps), with_origin(value.no, *steps))
-    return value
+    return replace_origins(value, value.origins + tuple(step for step in steps if step not in value.origins))
 
 
 def replace_origins(value: Abstract, origins: Provenance) -> Abstract:

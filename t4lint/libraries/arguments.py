@@ -18,7 +18,6 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Call, calls, methods
-from t4lint.trace import Setting
 
 
 @calls(
@@ -213,6 +212,3 @@ def namespace_attribute(call: Call) -> Abstract:
 @calls("argparse.Namespace", "types.SimpleNamespace")
 def namespace(call: Call) -> Abstract:
     return Object("namespace", call.name, dict(call.arguments.keywords))
-
-
-__all__ = ["Setting"]

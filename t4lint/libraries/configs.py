@@ -18,7 +18,6 @@ from t4lint.interpret.values import (
     ListValue,
     Object,
     Step,
-    Symbol,
     Unknown,
 )
 from t4lint.libraries import flags as command_line
@@ -402,6 +401,3 @@ def initialize(call: Call) -> Abstract:
 @methods("deepspeed engine", "*")
 def engine_method(call: Call) -> Abstract:
     return Unknown("what the DeepSpeed engine returns", varies=bool(call.machine.loops))
-
-
-__all__ = ["Symbol", "Unknown"]

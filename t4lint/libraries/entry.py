@@ -13,7 +13,6 @@ from t4lint.interpret.values import (
     Class,
     Const,
     Function,
-    ListValue,
     Object,
     Step,
     Symbol,
@@ -221,6 +220,3 @@ def simple_parsing(call: Call) -> Abstract:
     from t4lint.libraries.arguments import parser
 
     return parser(call)
-
-
-__all__ = ["ListValue"]

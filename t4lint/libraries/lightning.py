@@ -21,7 +21,7 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import EFFECTS, one_of, say_backward, set_device, share, state, trained_parameters
-from t4lint.libraries.torch_autocast import asked_dtype, unknown_facts
+from t4lint.libraries.torch_autocast import unknown_facts
 from t4lint.trace import Autocast, Engine, Model
 from t4lint.trace import Step as OptimizerStep
 
@@ -317,6 +317,3 @@ def fabric_method(call: Call) -> Abstract:
 @calls("lightning.*", "pytorch_lightning.*")
 def anything(call: Call) -> Abstract:
     return Unknown(f"what {call.name} returns is not known")
-
-
-__all__ = ["asked_dtype"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 from typing import Any
 
-from t4lint.interpret.expressions import Elements, compare, element_of, hashable, iterate, varying
+from t4lint.interpret.expressions import Elements, element_of, hashable, iterate, varying
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
@@ -786,6 +786,3 @@ def find_spec(call: Call) -> Abstract:
 
 def step_of(value: Abstract) -> Step | None:
     return value.origins[0] if value.origins else None
-
-
-__all__ = ["compare", "environment_value", "set_environment"]

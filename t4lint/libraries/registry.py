@@ -10,7 +10,6 @@ from typing import Any
 
 from t4lint.interpret.operators import tensor_of, unknown_from
 from t4lint.interpret.values import (
-    NONE,
     Abstract,
     Bound,
     Class,
@@ -388,6 +387,3 @@ def call_unknown_method(m: Any, receiver: Unknown, name: str, arguments: Argumen
 
 def at_least(version: str | None, wanted: str, library: str) -> bool:
     return release(version or newest_version(library)) >= release(wanted)
-
-
-__all__ = ["NONE", "canonical", "load"]

@@ -89,6 +89,3 @@ def flex_attention(call: Call) -> Abstract:
     m.emit(CallEvent, "flex_attention", function=call.name, arguments={"kernel_options": options})
     tensors = [value for value in call.arguments.values() if isinstance(value, Tensor)]
     return call_function(call) if tensors else Tensor()
-
-
-__all__ = ["BACKENDS"]

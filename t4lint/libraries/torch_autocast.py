@@ -7,20 +7,16 @@ from typing import Any
 from t4lint.interpret.values import (
     NONE,
     Abstract,
-    Bound,
-    Choice,
     Const,
     Object,
     Symbol,
     Tensor,
     TensorFacts,
     Unknown,
-    replace_origins,
 )
-from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.libraries.api import Call, aliases, calls, methods
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.trace import Autocast, Scaler
-from t4lint.trace import Step as OptimizerStep
 
 aliases({
     "torch.amp.autocast_mode.autocast": "torch.autocast",
@@ -250,6 +246,3 @@ def is_autocast_enabled(call: Call) -> Abstract:
 def autocast_gpu_dtype(call: Call) -> Abstract:
     dtype = active_dtype(call.machine)
     return Symbol(f"torch.{dtype}") if dtype not in ("none", "?") else Symbol("torch.float16")
-
-
-__all__ = ["Arguments", "Bound", "Choice", "OptimizerStep", "replace_origins"]

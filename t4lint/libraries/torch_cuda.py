@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import Abstract, Const, ListValue, Object, Symbol, Unknown
+from t4lint.interpret.values import Abstract, Const, ListValue, Object, Unknown
 from t4lint.libraries.api import Call, aliases, attribute, calls, methods
 from t4lint.trace import Predicate
 
@@ -213,6 +213,3 @@ def current_device(call: Call) -> Abstract:
 )
 def nothing(call: Call) -> Abstract:
     return Const(None)
-
-
-__all__ = ["Symbol"]

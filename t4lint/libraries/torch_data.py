@@ -20,7 +20,6 @@ from t4lint.interpret.values import (
     ListValue,
     Object,
     Partial,
-    Symbol,
     Tensor,
     TensorFacts,
     Unknown,
@@ -262,6 +261,3 @@ def loader_attribute(call: Call) -> Abstract:
 @methods("loader", "*")
 def loader_method(call: Call) -> Abstract:
     return Unknown("a value of a loader", varies=True)
-
-
-__all__ = ["Symbol"]

@@ -24,7 +24,6 @@ from t4lint.interpret.values import (
     Step,
     Symbol,
     Unknown,
-    replace_origins,
     with_origin,
 )
 from t4lint.libraries import flags as command_line
@@ -33,7 +32,7 @@ from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
-from t4lint.trace import Attention, Autocast, Backward, Engine, Forward, Loader, Model, Scaler
+from t4lint.trace import Attention, Autocast, Backward, Engine, Forward, Loader, Model
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
 
@@ -883,6 +882,3 @@ def trainer_attribute(call: Call) -> Abstract:
 @calls("transformers.set_seed", "transformers.logging.*", "transformers.utils.logging.*")
 def nothing(call: Call) -> Abstract:
     return NONE
-
-
-__all__ = ["Scaler", "replace_origins"]

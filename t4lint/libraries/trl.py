@@ -10,9 +10,8 @@ from typing import Any
 from t4lint.interpret.values import NONE, PRESUMED, Abstract, Class, Const, ListValue, Object, Step, Unknown
 from t4lint.libraries.api import Arguments, Call, calls
 from t4lint.libraries.flags import Flags, override
-from t4lint.libraries.torch import dtype_like, inner
+from t4lint.libraries.torch import inner
 from t4lint.libraries.transformers import bits_and_bytes_config, build_arguments, build_trainer, model_object
-from t4lint.trace import Attention
 
 CONFIGS = (
     "SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig", "RLOOConfig", "OnlineDPOConfig", "ORPOConfig", "CPOConfig",
@@ -143,6 +142,3 @@ def anything(call: Call) -> Abstract:
     from t4lint.libraries.registry import library_default
 
     return library_default(call)
-
-
-__all__ = ["Attention", "Unknown", "dtype_like"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from t4lint.interpret.values import Abstract, Const, Object, Symbol, Unknown
+from t4lint.interpret.values import Abstract, Const, Object, Unknown
 from t4lint.libraries.api import Call, calls
 from t4lint.libraries.torch import default_dtype, new_optimizer
 from t4lint.trace import Model
@@ -52,6 +52,3 @@ def create_loader(call: Call) -> Abstract:
 )
 def other(call: Call) -> Abstract:
     return Unknown(f"what {call.name} returns is not known")
-
-
-__all__ = ["Symbol"]

@@ -269,17 +269,25 @@ def display_path(file: Path, cwd: Path) -> str:
     return _printable(Path(absolute).as_posix())
 
 
-def read(file: Path, display: str) -> Document | Problem:
-    """A file as text, decoded as Python decodes its own source, or why that cannot be done."""
+def read_bytes(file: Path, display: str, largest: int) -> bytes | Problem:
+    """What stands in a file of at most `largest` bytes, or why that cannot be read."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return Problem(display, "is not a regular file")
         with file.open("rb") as stream:
-            data = stream.read(LARGEST + 1)
+            data = stream.read(largest + 1)
     except (OSError, ValueError) as error:
         return Problem(display, _missing(file, error))
-    if len(data) > LARGEST:
-        return Problem(display, f"is too large: over {LARGEST // 1_000_000} MB")
+    if len(data) > largest:
+        return Problem(display, f"is too large: over {largest // 1_000_000} MB")
+    return data
+
+
+def read(file: Path, display: str) -> Document | Problem:
+    """A file as text, decoded as Python decodes its own source, or why that cannot be done."""
+    data = read_bytes(file, display, LARGEST)
+    if isinstance(data, Problem):
+        return data
     kind = kind_of(file, data)
     text = decode(data, display, kind)
     return text if isinstance(text, Problem) else Document(display, file, kind, text)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import re
-import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from pathlib import Path
 from t4lint.findings import Problem
 from t4lint.sources import notebook_magics as magics
 from t4lint.sources.document import Document, ShellFragment
+from t4lint.sources.files import read_bytes
 from t4lint.sources.fragments import STARTS
 from t4lint.sources.json_text import JsonError, JsonNode, parse_json
 from t4lint.sources.positions import Lines, PositionMap, TextBuilder, split_lines
@@ -82,16 +82,9 @@ class NotebookDocument:
 
 def read_notebook(file: Path, display: str) -> NotebookDocument | Problem:
     """Read a notebook, or say why that cannot be done."""
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return Problem(display, "is not a regular file")
-        with file.open("rb") as stream:
-            data = stream.read(LARGEST + 1)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return Problem(display, f"cannot be read: {reason}")
-    if len(data) > LARGEST:
-        return Problem(display, f"is too large: over {LARGEST // 1_000_000} MB")
+    data = read_bytes(file, display, LARGEST)
+    if isinstance(data, Problem):
+        return data
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,0 +1,61 @@
+"""What several rules ask of a trace, each written once. The vocabulary only: nothing here knows a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from t4lint.trace.events import Event, Launch, Model, Predicate, Step
+from t4lint.trace.trace import Trace
+from t4lint.trace.values import FALSE, Fact, Value
+
+E = TypeVar("E", bound=Event)
+
+
+def on_gpu(device: Value) -> Fact:
+    """Is it a CUDA device? One that is not known is taken for one: it is what the code is checked for."""
+    return device.test(lambda it: str(it).startswith("cuda"), if_unknown=True)
+
+
+def trains_on_cpu(trace: Trace) -> bool:
+    """Are there optimizer steps, and all of them on the CPU?"""
+    devices = [step.device.it for step in trace.all(Step)]
+    return bool(devices) and all(device == "cpu" for device in devices)
+
+
+def asked_for_bf16(trace: Trace, value: Value) -> bool:
+    """Did a question about bf16, answered with yes, decide the value? Only source can tell; a run cannot."""
+    return trace.basis == "predicted" and any(
+        predicate.result.it is True and trace.led_to(predicate, value).holds is True
+        for predicate in trace.all(Predicate)
+        if "bf16" in predicate.function or "bfloat16" in predicate.function
+    )
+
+
+def first_of_each(trace: Trace, kind: type[E]) -> Iterator[E]:
+    """The first event of each place: a loop is traced for several steps, and one judgement for each is enough."""
+    seen = set()
+    for event in trace.all(kind):
+        if event.key not in seen:
+            seen.add(event.key)
+            yield event
+
+
+def lowest(step: Step, *parts: str) -> float:
+    """The lower edge of some parts of the memory of a step, in bytes; a part that is not known counts as nothing."""
+    bands: Mapping[str, tuple[float, float]] = step.components.it or {}
+    return float(sum(bands[part][0] for part in parts if part in bands))
+
+
+def only_checkpoint(trace: Trace) -> Value | None:
+    """The name of the only checkpoint that is loaded, which gives the size."""
+    names = [model.name for model in trace.all(Model) if model.role == "load" and model.name.known]
+    return names[0] if len(names) == 1 else None
+
+
+def any_launch(trace: Trace, judge: Callable[[Launch], Fact]) -> Fact:
+    """Does one of the launches fulfil it?"""
+    found = FALSE
+    for launch in trace.all(Launch):
+        found |= judge(launch)
+    return found

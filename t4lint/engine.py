@@ -75,10 +75,10 @@ def rules() -> tuple[Rule, ...]:
 
 def select(names: Sequence[str], ignore: Sequence[str] = (), extend: Sequence[str] = ()) -> tuple[Rule, ...]:
     """The rules that are to run: those on by default, or those named (a rule, a family or `all`)."""
-    chosen = named(names) if names else {rule.name for rule in rules() if rule.default}
-    chosen |= named(extend)
-    chosen -= named(ignore)
-    return tuple(rule for rule in rules() if rule.name in chosen)
+    requested = named([*names, *extend])
+    chosen = requested if names else requested | {rule.name for rule in rules() if rule.default}
+    chosen = chosen - named(ignore)
+    return tuple(replace(rule, requested=rule.name in requested) for rule in rules() if rule.name in chosen)
 
 
 def named(names: Iterable[str]) -> set[str]:
@@ -500,7 +500,7 @@ class Session:
         """Run a rule over the worlds of a segment; a candidate that holds in all of them is certain or likely."""
         held: dict[tuple[Any, Location], list[tuple[int, Candidate]]] = {}
         for number, trace in enumerate(traces):
-            for candidate in rule.check(trace):
+            for candidate in rule.judge(trace):
                 if candidate.when.holds:
                     held.setdefault((candidate.event.key, place_of(candidate)), []).append((number, candidate))
                     self.note_fix(rule, trace, candidate)

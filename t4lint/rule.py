@@ -38,7 +38,8 @@ class Candidate:
     """What a rule yields for each event that it judges, innocent ones too: reached and innocent is what `verify` calls refuted.
 
     The finding lands on the first place in the origins of `blame`, else on the event's own statement. `severity`
-    replaces the rule's own for this case, `words` fill the message, `related` are further events to show.
+    replaces the rule's own for this case, `words` fill the message, `related` are further events to show. One that is
+    `on_request` is judged only where the person named the rule, its family or `all`: for the milder case of a rule.
     """
 
     event: Event
@@ -47,6 +48,7 @@ class Candidate:
     severity: Severity | None = None
     words: Mapping[str, object] = field(default_factory=dict)
     related: tuple[Event, ...] = ()
+    on_request: bool = False
 
 
 Check = Callable[[Trace], Iterator[Candidate]]
@@ -170,8 +172,9 @@ class Rule:
 
     `triggers` are byte strings of which at least one must occur in a file for the rule to have anything to say.
     `verifiable` is False for rules over files only: their verdict is always "not exercised: seen only in files".
-    `default` is False for rules that are only run when selected. `fixes` says what would remove the fault; nothing is
-    offered when it yields nothing, when an edit has no place in the text, or when the result does not lint better.
+    `default` is False for rules that are only run when selected; `requested` is set where a selection named it.
+    `fixes` says what would remove the fault; nothing is offered when it yields nothing, when an edit has no place in the
+    text, or when the result does not lint better.
     """
 
     name: str
@@ -189,6 +192,11 @@ class Rule:
     verifiable: bool = True
     fixes: Fixes | None = None
     fix_title: str = ""
+    requested: bool = False
+
+    def judge(self, trace: Trace) -> Iterator[Candidate]:
+        """What the rule says of a trace to this person: its milder cases only where they were asked for."""
+        return (candidate for candidate in self.check(trace) if self.requested or not candidate.on_request)
 
 
 def rule(

@@ -140,7 +140,7 @@ def _judge(rule: Rule, observed: Trace) -> tuple[dict[Key, list[Candidate]], str
     """The rule's candidates by the key of their event; a rule that fails says nothing."""
     by_key: dict[Key, list[Candidate]] = defaultdict(list)
     try:
-        for candidate in rule.check(observed):
+        for candidate in rule.judge(observed):
             by_key[candidate.event.key].append(candidate)
     except Exception as error:
         return dict(by_key), f"the rule failed on the run: {type(error).__name__}: {error}"

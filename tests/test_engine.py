@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from t4lint import engine
 from t4lint.engine import Options, UnknownRule, check, check_command, select
 from t4lint.findings import Report
+from t4lint.rule import Candidate, Rule
+from t4lint.trace import Fact, Loader, Trace
 
 BAD = 'from transformers import TrainingArguments\n\nTrainingArguments("out", bf16=True)\n'
 
@@ -208,3 +213,38 @@ class TestHanging:
         report = lint(tmp_path)
         assert [rule for _, _, rule in places(report)] == ["bf16-mixed-precision"]
         assert not report.problems
+
+
+# --- rules and cases that are off by default ------------------------------------------------------------------------
+
+
+def loaders_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: bool, **chosen: Any) -> list[int]:
+    """What two made-up cases of a rule say of two loaders: the milder one, of the second loader, is on request."""
+
+    def found(trace: Trace) -> Iterator[Candidate]:
+        for number, loader in enumerate(trace.all(Loader)):
+            yield Candidate(loader, Fact(True), on_request=number == 1)
+
+    made = Rule(
+        name="made-up", family="data", severity="note", summary="", message="Made up.", help="", triggers=("DataLoader",),
+        reads=(Loader,), check=found, page="", default=default,
+    )  # fmt: skip
+    monkeypatch.setattr(engine, "rules", lambda: (made,))
+    program = tmp_path / "train.py"
+    program.write_text("from torch.utils.data import DataLoader\nDataLoader([1])\nDataLoader([2])\n")
+    report = check([program], Options(cwd=tmp_path, **chosen))
+    assert not report.problems
+    return [finding.location.line for finding in report.findings]
+
+
+def test_a_rule_that_is_off_runs_when_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaders_found(tmp_path, monkeypatch, default=False) == []
+    for chosen in ({"select": ("made-up",)}, {"extend_select": ("data",)}, {"select": ("all",)}):
+        assert loaders_found(tmp_path, monkeypatch, default=False, **chosen) == [2, 3]
+
+
+def test_a_case_on_request_is_shown_where_its_rule_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaders_found(tmp_path, monkeypatch, default=True) == [2]
+    assert loaders_found(tmp_path, monkeypatch, default=True, extend_select=("made-up",)) == [2, 3]
+    assert loaders_found(tmp_path, monkeypatch, default=True, select=("made-up",)) == [2, 3]
+    assert loaders_found(tmp_path, monkeypatch, default=True, extend_select=("made-up",), ignore=("made-up",)) == []

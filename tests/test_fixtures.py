@@ -1,8 +1,9 @@
 """Every fixture is linted, and what is found must be what its marks say; those that run are run.
 
 A fixture is a program `bad_*.py` or `good_*.py`, or a folder of that name, under `fixtures/<rule>/`. A line that ends in
-`# expect: rule-name` must have that finding, and no other line may have any. `# target: NAME` names another target than
-`t4`. `# runs: python` on the first line says that the program runs on a CPU with torch alone.
+`# expect: rule-name` must have that finding, and no other line may have any. The rules on by default run, the folder's
+own where it is off by default, and those of a line `# extend-select: rule-name`. `# target: NAME` names another target
+than `t4`. `# runs: python` on the first line says that the program runs on a CPU with torch alone.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from t4lint.engine import Options, check
+from t4lint.engine import Options, check, rules, select
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MARK = re.compile(r"#\s*expect:\s*([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\s*$")
 TARGET = re.compile(r"^#\s*target:\s*(\S+)$", re.MULTILINE)
+EXTENDED = re.compile(r"^#\s*extend-select:\s*(\S+)$", re.MULTILINE)
 RUNS = "# runs: python"
 PROGRAMS = sorted(
     path for path in FIXTURES.glob("*/*") if path.name.startswith(("bad_", "good_")) and ".fixed" not in path.name
 )
 NAMES = [f"{path.parent.name}/{path.name}" for path in PROGRAMS]
+OFF = {rule.name for rule in rules() if not rule.default}
 
 Place = tuple[str, int, str]
 
@@ -50,6 +53,11 @@ def target(program: Path) -> str:
     return next((match[1] for match in found if match), "t4")
 
 
+def extended(program: Path) -> tuple[str, ...]:
+    named = [name for file in files_of(program) for name in EXTENDED.findall(file.read_text(encoding="utf-8"))]
+    return (*named, *({program.parent.name} & OFF))
+
+
 def copied(program: Path, folder: Path) -> Path:
     """Alone in a folder, so that no other fixture is part of the project."""
     if program.is_file():
@@ -61,7 +69,7 @@ def copied(program: Path, folder: Path) -> Path:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=NAMES)
 def test_findings(program: Path, tmp_path: Path) -> None:
-    options = Options(target=target(program), cwd=tmp_path, min_confidence="likely")
+    options = Options(target=target(program), cwd=tmp_path, min_confidence="likely", extend_select=extended(program))
     report = check([copied(program, tmp_path)], options)
     assert not report.problems, report.problems
     found = {
@@ -75,6 +83,13 @@ def test_findings(program: Path, tmp_path: Path) -> None:
     ]
     if missing or surplus:
         pytest.fail("\n".join([str(program.relative_to(FIXTURES)), *missing, *surplus]), pytrace=False)
+
+
+def test_rules_that_are_off_stay_silent_unless_named() -> None:
+    silent = {rule for program in PROGRAMS if program.parent.name in OFF for _, _, rule in expected(program)}
+    assert silent <= OFF
+    assert not OFF & {rule.name for rule in select(())}
+    assert {rule.name for rule in select((), extend=tuple(OFF))} >= OFF
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=NAMES)

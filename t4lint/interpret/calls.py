@@ -119,7 +119,7 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
     bind_parameters(m, function, arguments, scope)
     path, control, regions, choosing = m.path, m.control, len(m.regions), m.choosing
     m.choosing = ()
-    frame = Frame(function.source, scope, function, receiver)
+    frame = Frame(function.source, scope, function, receiver, loops=len(m.loops))
     m.frames.append(frame)
     grad = m.grad
     try:
@@ -142,7 +142,8 @@ def _result(m: Machine, frame: object, completion: object) -> Abstract:
     pending = frame.pending  # type: ignore[attr-defined]
     yields = frame.yields  # type: ignore[attr-defined]
     if yields:
-        return ListValue(tuple(yields[:4]), "list", complete=False)
+        streams = frame.streams or bool(pending)  # type: ignore[attr-defined]
+        return ListValue(tuple(yields[:4]), "list", complete=not streams and len(yields) <= 4)
     value: Abstract
     if isinstance(completion, statements.Return):
         value = completion.value
@@ -207,9 +208,13 @@ def is_network(cls: Class) -> bool:
 
 def instantiate(m: Machine, cls: Class, arguments: Arguments) -> Abstract:
     """Build an object of a class of the project."""
+    from t4lint.libraries import classes
+
     built = registry.instantiate_subclass(m, cls, arguments)
     if built is not None:
         return built
+    if classes.is_enumeration(cls):
+        return classes.member_of(m, cls, arguments.get("value", 0) or NONE)
     instance = Instance(cls)
     if is_network(cls):
         from t4lint.libraries.torch import new_network
@@ -218,7 +223,9 @@ def instantiate(m: Machine, cls: Class, arguments: Arguments) -> Abstract:
     initialiser = cls.find("__init__")
     if isinstance(initialiser, Function):
         enter(m, initialiser, arguments, instance)
-    elif is_dataclass(cls) or any(name in ("typing.NamedTuple", "pydantic.BaseModel") for name in cls.library_bases()):
+    elif classes.is_dict(cls):
+        classes.fill_dict(m, instance, arguments)
+    elif is_dataclass(cls) or classes.is_record(cls):
         fill_fields(m, instance, cls, arguments)
         after = cls.find("__post_init__")
         if isinstance(after, Function):
@@ -231,13 +238,15 @@ def is_dataclass(cls: Class) -> bool:
 
 
 def fill_fields(m: Machine, instance: Instance, cls: Class, arguments: Arguments) -> None:
+    from t4lint.libraries import classes
+
     for position, (name, default) in enumerate(cls.fields.items()):
         value = arguments.get(name, position)
         if value is None:
             value = default if default is not None else Unknown(f"the field {name} of {cls.name} is required")
             if arguments.open:
                 value = Unknown(f"{name} may be given by star-arguments that are not known")
-        m.write(instance.attributes, name, value)
+        m.write(instance.attributes, name, classes.converted(m, cls, name, value))
 
 
 def call_instance(m: Machine, instance: Instance, arguments: Arguments) -> Abstract:

@@ -336,6 +336,8 @@ def item(m: Machine, value: Abstract, index: Abstract) -> Abstract:
         return value
     if isinstance(value, (Object, Symbol, Instance)):
         return subscript(m, value, index)
+    if isinstance(value, Class) and isinstance(index, Const) and index.value in value.members:
+        return m.attribute(value, str(index.value))
     return unknown_from("item", value, index)
 
 
@@ -388,6 +390,11 @@ def iterate(m: Machine, value: Abstract) -> Elements:
     if isinstance(value, DictValue):
         keys = [Const(key) for key in value.items]
         return Elements(keys if value.complete else None, varying("a key"), count=len(keys) if value.complete else None)
+    if isinstance(value, Class):
+        from t4lint.libraries.classes import is_enumeration, members
+
+        if is_enumeration(value):
+            return Elements(members(value), varying("a member"), count=len(members(value)))
     if isinstance(value, (Object, Instance)):
         found: Elements | None = iterated(m, value)
         if found is not None:
@@ -528,6 +535,14 @@ def _either_and(m: Machine, left: Abstract, right: Abstract) -> Abstract:
 
 
 def compare(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
+    if name in ("In", "NotIn") and isinstance(right, Symbol) and right.name == "os.environ" and isinstance(left, Const):
+        from t4lint.libraries.python import is_in_environment
+
+        there = is_in_environment(m, str(left.value))
+        test = f"environment {left.value} is set"
+        if there is None:
+            return Unknown(f"whether {left.value} is set", uid=test if name == "In" else f"not({test})")
+        return Const(there is (name == "In"))
     return m.mapped(left, lambda a: m.mapped(right, lambda b: _compare(name, a, b)))
 
 
@@ -569,6 +584,8 @@ def identical(left: Abstract, right: Abstract) -> bool | None:
             return None
     if isinstance(left, Symbol) and isinstance(right, Symbol):
         return left.name == right.name
+    if isinstance(left, Instance) and isinstance(right, Instance) and (left is right or _are_members(left, right)):
+        return left is right
     heap = (Object, Instance, Function, Class, ListValue, DictValue, Symbol, Partial, Tensor)
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Const) and one.value is None and isinstance(other, heap):
@@ -579,6 +596,11 @@ def identical(left: Abstract, right: Abstract) -> bool | None:
     if first is not None and second is not None:
         return bool(first[0] == second[0])
     return None
+
+
+def _are_members(left: Instance, right: Instance) -> bool:
+    """Are both members of enumerations, which are the same only if they are one?"""
+    return "_value_" in left.attributes and "_value_" in right.attributes
 
 
 def comparable(value: Abstract) -> tuple[Any] | None:
@@ -762,7 +784,9 @@ def _yield(m: Machine, node: cst.Yield) -> Abstract:
         value = element_of(m, evaluate(m, node.value.item))
     elif node.value is not None:
         value = evaluate(m, node.value)
-    m.frames[-1].yields.append(value)
+    frame = m.frames[-1]
+    frame.yields.append(value)
+    frame.streams = frame.streams or isinstance(node.value, cst.From) or len(m.loops) > frame.loops or bool(m.logs)
     return NONE
 
 

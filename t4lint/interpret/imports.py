@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from t4lint.findings import Problem
-from t4lint.interpret.values import Abstract, ProjectModule, Scope, Symbol, Unknown
+from t4lint.interpret.values import Abstract, Const, ListValue, ProjectModule, Scope, Symbol, Unknown
 from t4lint.libraries import registry
 from t4lint.sources.files import is_file, is_folder
 
@@ -89,8 +90,7 @@ def optional(m: Machine, node: cst.Try | cst.TryStar) -> str:
     for statement in node.body.body:
         for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
             top = _imported_top(small)
-            known = top in PRESENT or top in sys.stdlib_module_names
-            if top and not known and not registry.is_absent(top) and local_file(m, top) is None:
+            if top and is_installed(m, top) is None:
                 return top
     return ""
 
@@ -118,7 +118,40 @@ def script_of(m: Machine) -> Path:
 
 
 def local_file(m: Machine, name: str) -> Path | None:
-    return m.project.find(name, Path(m.frames[-1].source.document.file)) or m.project.find(name, script_of(m))
+    found = m.project.find(name, Path(m.frames[-1].source.document.file)) or m.project.find(name, script_of(m))
+    return found or next((file for base in added_folders(m) if (file := m.project.find_in(base, name))), None)
+
+
+def added_folders(m: Machine) -> list[Path]:
+    """Folders of the project that the program put on `sys.path`: relative ones from the script, the root or where it runs."""
+    added = m.globals.get("sys.path")
+    folders = []
+    for item in added.items if isinstance(added, ListValue) else ():
+        value = m.resolve(item)
+        if isinstance(value, Const) and isinstance(value.value, (str, PurePath)) and str(value.value):
+            for base in (script_of(m).parent, m.project.root, m.project.cwd):
+                folder = Path(os.path.normpath(base / value.value))
+                if is_folder(folder) and m.project.contains(folder):
+                    folders.append(folder)
+    return folders
+
+
+def is_installed(m: Machine, name: str) -> bool | None:
+    """Is a module there where the program runs? Known for the project's own, for what the project pins, and what is never."""
+    top = name.partition(".")[0]
+    if top in PRESENT or top in sys.stdlib_module_names or local_file(m, name) is not None:
+        return True
+    if registry.is_absent(top):
+        return False
+    distribution = DISTRIBUTIONS.get(top, top.replace("_", "-"))
+    return True if distribution in m.versions else None
+
+
+# import name → distribution, where they differ
+DISTRIBUTIONS = {
+    "flash_attn": "flash-attn", "PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn",
+    "transformer_engine": "transformer-engine", "liger_kernel": "liger-kernel", "pytorch_lightning": "pytorch-lightning",
+}  # fmt: skip
 
 
 def import_module(m: Machine, name: str) -> Abstract:
@@ -187,7 +220,7 @@ def run_module(m: Machine, module: ProjectModule, main: bool = False) -> None:
     from t4lint.interpret.values import Const
 
     module.scope.names["__name__"] = Const("__main__" if main else module.source.name)
-    module.scope.names["__file__"] = Const(module.source.path)
+    module.scope.names["__file__"] = Const(str(module.source.document.file))
     control, path = m.control, m.path
     m.frames.append(Frame(module.source, module.scope))
     try:

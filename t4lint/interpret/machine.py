@@ -90,6 +90,8 @@ class Frame:
     receiver: Abstract | None = None
     pending: list[tuple[str, bool, Abstract]] = field(default_factory=list)
     yields: list[Abstract] = field(default_factory=list)
+    streams: bool = False  # a `yield` in a loop or under a test: how many there are is not known
+    loops: int = 0  # that were open at entry
 
 
 class Machine:
@@ -296,6 +298,12 @@ class Machine:
     def at_least(self, library: str, version: str) -> bool:
         """Is the library, pinned or the newest known, at least this version?"""
         return release(self.version(library) or newest_version(library)) >= release(version)
+
+    def has(self, name: str) -> bool | None:
+        """Does a library offer a name in the version that runs? None when that is not known."""
+        from t4lint.libraries.torch_cuda import SINCE
+
+        return self.at_least("torch", SINCE[name]) if name in SINCE else None
 
     # --- semantics, in modules of their own ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from t4lint.interpret import calls
@@ -37,6 +38,10 @@ def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
         return m.mapped(receiver, lambda leaf: attribute(m, leaf, name))
     if isinstance(receiver, Symbol):
         return registry.symbol_attribute(m, receiver.name, name)
+    if name == "__dict__" and isinstance(receiver, (Instance, Object)):
+        from t4lint.libraries.classes import namespace_of
+
+        return namespace_of(receiver) or receiver
     if isinstance(receiver, ProjectModule):
         return module_attribute(m, receiver, name)
     if isinstance(receiver, Instance):
@@ -49,11 +54,22 @@ def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
         return registry.object_attribute(m, receiver, name)
     if isinstance(receiver, Tensor):
         return registry.tensor_attribute(m, receiver, name)
-    if isinstance(receiver, (Const, ListValue, DictValue, Function, Bound, Partial)):
+    if isinstance(receiver, Const):
+        return constant_attribute(receiver, name)
+    if isinstance(receiver, (ListValue, DictValue, Function, Bound, Partial)):
         return Bound(receiver, name)
     if isinstance(receiver, Unknown):
         return Unknown(receiver.reason, receiver.origins, receiver.varies, f"{receiver.uid}.{name}", receiver.autocast)
     return unknown_from(f"attribute {name}", receiver)
+
+
+def constant_attribute(value: Const, name: str) -> Abstract:
+    """An attribute of a constant: of a path, or the value of a member of an enumeration of strings or numbers."""
+    if isinstance(value.value, PurePath):
+        from t4lint.libraries.paths import path_attribute
+
+        return path_attribute(value, name) or Bound(value, name)
+    return value if name == "value" else Bound(value, name)
 
 
 def module_attribute(m: Machine, module: ProjectModule, name: str) -> Abstract:

@@ -52,11 +52,14 @@ class Project:
         return self.places[key]
 
     def _find(self, name: str, script: Path) -> Path | None:
+        return next((file for base in self.search_path(script) if (file := self.find_in(base, name))), None)
+
+    def find_in(self, base: Path, name: str) -> Path | None:
+        """The file of a module below a folder of the search path."""
         relative = Path(*name.split("."))
-        for base in self.search_path(script):
-            for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
-                if candidate in self.documents or (is_file(candidate) and self.contains(candidate)):
-                    return candidate
+        for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
+            if candidate in self.documents or (is_file(candidate) and self.contains(candidate)):
+                return candidate
         return None
 
     def search_path(self, script: Path) -> list[Path]:

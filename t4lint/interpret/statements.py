@@ -27,6 +27,7 @@ from t4lint.interpret.values import (
     Unknown,
     replace_origins,
 )
+from t4lint.libraries import registry
 from t4lint.libraries.api import Arguments
 from t4lint.trace import Backward
 from t4lint.trace import Step as OptimizerStep
@@ -205,11 +206,25 @@ def set_item(m: Machine, target: cst.Subscript, value: Abstract) -> None:
             items = list(receiver.items)
             items[index.value] = value
             m.write(receiver.state, "items", tuple(items))
+    elif isinstance(receiver, Instance):
+        _set_instance_item(m, receiver, index, value)
+    elif isinstance(receiver, Object) and registry.has_method(receiver, "setitem"):
+        registry.call_method(m, receiver, "setitem", Arguments((index, value)))
     elif isinstance(receiver, Symbol) and receiver.name == "os.environ" and isinstance(index, Const):
         from t4lint.libraries.python import set_environment
 
         with m.at(m.frames[-1].source, target):
             set_environment(m, str(index.value), value)
+
+
+def _set_instance_item(m: Machine, instance: Instance, index: Abstract, value: Abstract) -> None:
+    from t4lint.libraries import classes
+
+    found = instance.cls.find("__setitem__")
+    if isinstance(found, Function):
+        m.method(instance, "__setitem__", Arguments((index, value)))
+    elif classes.is_dict(instance.cls) and isinstance(index, Const) and expressions.hashable(index.value):
+        m.write(classes.contents(m, instance).items, index.value, value)
 
 
 def unpack(m: Machine, elements: Sequence[cst.BaseElement], value: Abstract) -> None:
@@ -221,11 +236,27 @@ def unpack(m: Machine, elements: Sequence[cst.BaseElement], value: Abstract) -> 
             assign(m, element.value, part)
         return
     starred = any(isinstance(element, cst.StarredElement) for element in elements)
+    if starred and isinstance(value, ListValue) and value.complete and len(value.items) >= len(elements) - 1:
+        _unpack_starred(m, elements, value)
+        return
     for position, element in enumerate(elements):
         if starred:
             assign(m, element.value, expressions.element_of(m, value))
         else:
             assign(m, element.value, _part(m, value, position, len(elements)))
+
+
+def _unpack_starred(m: Machine, elements: Sequence[cst.BaseElement], value: ListValue) -> None:
+    """`first, *rest = [1, 2, 3]`"""
+    extra = len(value.items) - (len(elements) - 1)
+    position = 0
+    for element in elements:
+        if isinstance(element, cst.StarredElement):
+            assign(m, element.value, ListValue(value.items[position : position + extra]))
+            position += extra
+        else:
+            assign(m, element.value, value.items[position])
+            position += 1
 
 
 def _part(m: Machine, value: Abstract, position: int, count: int) -> Abstract:
@@ -447,7 +478,11 @@ def _match(m: Machine, node: cst.Match) -> Completion:
         verdict = matches(m, case.pattern, subject)
         if verdict is False:
             continue
-        if verdict is True and case.guard is None:
+        if verdict is True and case.guard is not None:
+            verdict = m.truth(expressions.evaluate(m, case.guard))
+            if verdict is False:
+                continue
+        if verdict is True:
             return execute(m, case.body)
         completion = branch(m, Unknown("a match that is not decided"), lambda c=case: execute(m, c.body), lambda: None)  # type: ignore[misc]
         if completion is not None:
@@ -456,16 +491,69 @@ def _match(m: Machine, node: cst.Match) -> Completion:
 
 
 def matches(m: Machine, pattern: cst.MatchPattern, subject: Abstract) -> bool | None:
-    if isinstance(pattern, cst.MatchAs) and pattern.pattern is None:
-        if pattern.name is not None:
+    """Does a subject match a pattern? Binds its names on the way, as Python does."""
+    if isinstance(pattern, cst.MatchAs):
+        verdict = True if pattern.pattern is None else matches(m, pattern.pattern, subject)
+        if pattern.name is not None and verdict is not False:
             bind(m, pattern.name.value, subject)
-        return True
+        return verdict
+    if isinstance(pattern, cst.MatchSingleton):
+        return m.truth(expressions.compare(m, "Is", subject, expressions.evaluate(m, pattern.value)))
+    if isinstance(pattern, cst.MatchClass):
+        return _matches_class(m, pattern, subject)
+    if isinstance(pattern, cst.MatchMapping):
+        return _matches_mapping(m, pattern, subject)
+    if isinstance(pattern, (cst.MatchList, cst.MatchTuple)):
+        return _matches_sequence(m, pattern, subject)
     if isinstance(pattern, cst.MatchValue):
         return m.truth(expressions.compare(m, "Equal", subject, expressions.evaluate(m, pattern.value)))
     if isinstance(pattern, cst.MatchOr):
         verdicts = [matches(m, element.pattern, subject) for element in pattern.patterns]
         return True if True in verdicts else None if None in verdicts else False
     return None
+
+
+def _all(verdicts: Sequence[bool | None]) -> bool | None:
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _matches_class(m: Machine, pattern: cst.MatchClass, subject: Abstract) -> bool | None:
+    kind = expressions.evaluate(m, pattern.cls)
+    found = m.truth(m.call(Symbol("builtins.isinstance"), Arguments((subject, kind))))
+    if found is False:
+        return False
+    order = list(kind.fields) if isinstance(kind, Class) else []
+    parts = [(name, element.value) for name, element in zip(order, pattern.patterns, strict=False)]
+    parts += [(element.key.value, element.pattern) for element in pattern.kwds]
+    verdicts = [matches(m, part, m.attribute(subject, name)) for name, part in parts]
+    if len(pattern.patterns) > len(order):
+        # `case str(x)`: the subject itself
+        verdicts += [matches(m, element.value, subject) for element in pattern.patterns]
+    return _all([found, *verdicts])
+
+
+def _matches_mapping(m: Machine, pattern: cst.MatchMapping, subject: Abstract) -> bool | None:
+    if not isinstance(subject, DictValue):
+        return False if isinstance(subject, (Const, ListValue)) else None
+    verdicts: list[bool | None] = []
+    for element in pattern.elements:
+        key = expressions.evaluate(m, element.key)
+        if isinstance(key, Const) and key.value in subject.items:
+            verdicts.append(matches(m, element.pattern, m.resolve(subject.items[key.value])))
+        else:
+            verdicts.append(False if subject.complete else None)
+    return _all(verdicts)
+
+
+def _matches_sequence(m: Machine, pattern: cst.MatchList | cst.MatchTuple, subject: Abstract) -> bool | None:
+    if not isinstance(subject, ListValue) or not subject.complete:
+        return False if isinstance(subject, (Const, DictValue)) else None
+    if any(isinstance(element, cst.MatchStar) for element in pattern.patterns):
+        return None
+    if len(pattern.patterns) != len(subject.items):
+        return False
+    pairs = zip(pattern.patterns, subject.items, strict=True)
+    return _all([matches(m, element.value, m.resolve(item)) for element, item in pairs])  # type: ignore[union-attr]
 
 
 # --- loops -------------------------------------------------------------------------------------------------------
@@ -702,10 +790,10 @@ def decorate(m: Machine, decorator: Abstract, value: Abstract) -> Abstract:
     decorator = m.resolve(decorator)
     if isinstance(value, Function):
         value.decorators = (decorator, *value.decorators)
-    if isinstance(decorator, Symbol) and decorator.name.startswith("dataclasses.") and isinstance(value, Class):
-        value.dataclass = True
-    if isinstance(decorator, Object) and decorator.name.startswith("dataclasses.") and isinstance(value, Class):
-        value.dataclass = True
+    if isinstance(value, Class) and isinstance(decorator, (Symbol, Object)):
+        from t4lint.libraries.classes import makes_dataclass
+
+        value.dataclass = value.dataclass or makes_dataclass(decorator)
     if isinstance(decorator, Object) and decorator.kind == "command" and isinstance(value, Function):
         from t4lint.libraries.entry import remember
 
@@ -735,6 +823,10 @@ def _class(m: Machine, node: cst.ClassDef) -> Completion:
     for member in cls.members.values():
         if isinstance(member, Function) and member.owner is None:
             member.owner = cls
+    if any(isinstance(base, Symbol) for base in cls.lineage()):
+        from t4lint.libraries.classes import define_members
+
+        define_members(m, cls)
     value: Abstract = cls
     for decorator in reversed(node.decorators):
         value = decorate(m, expressions.evaluate(m, decorator.decorator), value)
@@ -764,6 +856,10 @@ def _field(m: Machine, cls: Class, statement: cst.CSTNode) -> None:
                 value = expressions.evaluate(m, small.value)
                 default = field_default(m, cls, name, small.value, value)
             cls.fields[name] = default
+            if isinstance(small.annotation.annotation, cst.Name):
+                kind = expressions.look_up(m, small.annotation.annotation.value)
+                if isinstance(kind, Class):
+                    cls.types[name] = kind
 
 
 def field_default(m: Machine, cls: Class, name: str, node: cst.BaseExpression, value: Abstract) -> Abstract | None:

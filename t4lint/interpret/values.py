@@ -191,7 +191,7 @@ class Function(Abstract):
 class Class(Abstract):
     """A class of the project. `fields` are those of a dataclass, in order, with their defaults (None: required)."""
 
-    __slots__ = ("bases", "dataclass", "fields", "members", "name", "node", "source")
+    __slots__ = ("bases", "dataclass", "fields", "members", "name", "node", "source", "types")
 
     def __init__(self, name: str, node: cst.ClassDef, source: Any, bases: tuple[Abstract, ...]) -> None:
         super().__init__()
@@ -202,6 +202,7 @@ class Class(Abstract):
         self.members: dict[str, Abstract] = {}
         self.dataclass = False
         self.fields: dict[str, Abstract | None] = {}
+        self.types: dict[str, Abstract] = {}  # of fields, where an annotation names a class
 
     def lineage(self) -> Iterator[Abstract]:
         """The class and its ancestors, depth first: classes of the project and `Symbol`s of libraries."""

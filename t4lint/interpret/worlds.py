@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
+from pathlib import PurePath
 from typing import Any
 
 from t4lint.interpret.machine import Draft, GapDraft, Machine
@@ -174,7 +175,8 @@ class Worlds:
         if isinstance(value, Choice):
             return Value(unknown="it depends on a test that is not decided", origins=origins)
         if isinstance(value, Const):
-            return Value(value.value, origins, likely=likely)
+            plain_value = str(value.value) if isinstance(value.value, PurePath) else value.value
+            return Value(plain_value, origins, likely=likely)
         if isinstance(value, Symbol):
             name = value.name.removeprefix("torch.") if value.name.count(".") == 1 else value.name
             return Value(name, origins, likely=likely)

@@ -23,6 +23,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import say_backward, set_device
 from t4lint.libraries.torch_autocast import unknown_facts
+from t4lint.libraries.torch_cuda import package_question
 from t4lint.libraries.torch_distributed import wrap_for_launch
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine
@@ -170,4 +171,6 @@ def other(call: Call) -> Abstract:
 
 @calls("accelerate.utils.*", "accelerate.logging.*")
 def utilities(call: Call) -> Abstract:
+    if call.name.endswith("_available"):
+        return package_question(call)
     return Unknown(f"what {call.name} returns is not known")

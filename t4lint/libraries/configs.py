@@ -22,7 +22,8 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
-from t4lint.sources.configs import ConfigDocument, ConfigNode, read_config
+from t4lint.libraries.paths import text_of
+from t4lint.sources.configs import ConfigDocument, ConfigNode, config_from, read_config
 from t4lint.sources.files import display_path, is_file
 from t4lint.trace import Engine
 
@@ -82,7 +83,7 @@ def path_of(m: Any, value: Abstract | None) -> str | None:
     value = m.resolve(value) if value is not None else None
     if isinstance(value, Object) and value.kind == "file":
         value = m.resolve(value.attributes["path"])
-    return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
+    return text_of(value) if value is not None else None
 
 
 # --- files ---------------------------------------------------------------------------------------------------------
@@ -105,11 +106,28 @@ def file_method(call: Call) -> Abstract:
 
 @calls("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "toml.load", "ruamel.yaml.safe_load")
 def load(call: Call) -> Abstract:
-    name = path_of(call.machine, call.arguments.get("stream", 0))
-    document = load_file(call.machine, name) if name is not None else None
+    m = call.machine
+    given = m.resolve(call.arguments.get("stream", 0) or call.arguments.get("s") or NONE)
+    if isinstance(given, Const) and isinstance(given.value, str) and not call.name.endswith("json.load"):
+        return from_text(given, json=call.name.startswith("json"))
+    name = path_of(m, given)
+    document = load_file(m, name) if name is not None else None
     if document is None:
         return Unknown(f"what {name or 'the text'} holds", uid=f"file {name}" if name else "")
     return value_of(document.data)
+
+
+def from_text(text: Const, json: bool) -> Abstract:
+    """A configuration that stands as text in the program."""
+    from t4lint.libraries.code import from_plain
+
+    name = "text.json" if json else "text.yaml"
+    document = config_from(text.value, Path(name), name)
+    return (
+        Unknown("text that is no configuration")
+        if isinstance(document, Problem)
+        else from_plain(document.data.plain(), text.origins)
+    )
 
 
 # --- OmegaConf -------------------------------------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os.path
+from pathlib import PurePath
 from typing import Any
 
-from t4lint.interpret.expressions import Elements, element_of, hashable, iterate, varying
+from t4lint.interpret.expressions import Elements, chosen_by, element_of, hashable, iterate, varying
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
-    PRESUMED,
     Abstract,
     Bound,
     Choice,
@@ -27,6 +26,8 @@ from t4lint.interpret.values import (
     Unknown,
 )
 from t4lint.libraries.api import Arguments, Call, attribute, calls, methods
+from t4lint.libraries.classes import contents, is_dict, namespace_of, pairs
+from t4lint.libraries.paths import path_method
 from t4lint.trace import EnvironmentVariable
 
 # --- conversions -------------------------------------------------------------------------------------------------
@@ -174,7 +175,35 @@ def transparent(call: Call) -> Abstract:
         return range_(call)
     if value is None:
         return Object("progress bar", call.name)
-    return value
+    value = call.machine.resolve(value)
+    if call.name == "builtins.sorted":
+        return ordered(call, value)
+    if isinstance(value, ListValue):
+        items = value.items[::-1] if call.name == "builtins.reversed" else value.items
+        return ListValue(items, value.kind, value.complete)
+    given: Abstract = value
+    return given
+
+
+def ordered(call: Call, value: Abstract) -> Abstract:
+    """`sorted(...)` of constants that can be compared; of anything else the elements in some order."""
+    elements = iterate(call.machine, value)
+    if elements.known is None or elements.stream:
+        return value
+    items = list(elements.known)
+    descending = call.machine.truth(call.arguments.get("reverse") or Const(False))
+    if (
+        "key" not in call.arguments.keywords
+        and all(isinstance(part, Const) for part in items)
+        and descending is not None
+    ):
+        try:
+            return ListValue(tuple(sorted(items, key=lambda part: part.value, reverse=descending)))  # type: ignore[attr-defined]
+        except TypeError:
+            pass
+    if len(items) <= 1:
+        return ListValue(tuple(items))
+    return ListValue((Unknown("an element of a sorted list", varies=True),), complete=False)
 
 
 @methods("progress bar", "*")
@@ -184,7 +213,15 @@ def progress(call: Call) -> Abstract:
 
 @calls("builtins.next")
 def next_(call: Call) -> Abstract:
-    return iterate(call.machine, call.argument("iterator", 0)).any_element
+    value = call.argument("iterator", 0)
+    elements: Elements = iterate(call.machine, value)
+    if isinstance(value, ListValue) and elements.known is not None and not call.machine.loops:
+        taken: int = value.state.get("taken", 0)
+        call.machine.write(value.state, "taken", taken + 1)
+        if taken < len(elements.known):
+            return elements.known[taken]
+        return call.argument("default", 1) if call.given("default", 1) else elements.any_element
+    return elements.any_element
 
 
 @calls("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
@@ -209,6 +246,10 @@ def dict_(call: Call) -> Abstract:
             result.state["complete"] = result.complete and value.complete
         elif isinstance(value, Object) and value.kind == "namespace":
             result.items = {**{k: v for k, v in value.attributes.items() if isinstance(v, Abstract)}, **result.items}
+        elif isinstance(value, Instance) and is_dict(value.cls):
+            result.items = {**contents(call.machine, value).items, **result.items}
+        elif (found := pairs(call.machine, value)) is not None:
+            result.items = {**found.items, **result.items}
         else:
             result.state["complete"] = False
     return result
@@ -267,9 +308,9 @@ def any_all(call: Call) -> Abstract:
         verdicts = [call.machine.truth(item) for item in value.items]
         wanted = call.name == "builtins.any"
         if wanted in verdicts:
-            return Const(wanted)
+            return Const(wanted, value.items[verdicts.index(wanted)].origins)
         if value.complete and None not in verdicts:
-            return Const(not wanted)
+            return Const(not wanted, origins_of(*value.items))
     return unknown_from(call.name, value)
 
 
@@ -316,6 +357,10 @@ def has_attribute(call: Call) -> Abstract:
                 return Const(True)
             if not value.cls.library_bases():
                 return Const(False)
+    if isinstance(name, Const) and isinstance(value, Symbol):
+        there = call.machine.has(f"{value.name}.{name.value}")
+        if there is not None:
+            return Const(there, (call.machine.here("version", f"{value.name}.{name.value}"),))
     return unknown_from("hasattr", value, name)
 
 
@@ -330,7 +375,7 @@ def get_attribute(call: Call) -> Abstract:
             if name.value not in value.attributes and value.cls.find(name.value) is None:
                 return call.argument("default", 2)
         result: Abstract = call.machine.attribute(value, name.value)
-        return result
+        return chosen_by(name, result, written=True) if isinstance(value, Symbol) and name.origins else result
     return unknown_from("getattr", value, name)
 
 
@@ -347,12 +392,25 @@ def set_attribute_(call: Call) -> Abstract:
 @calls("builtins.vars", "copy.copy", "copy.deepcopy", "typing.cast")
 def same_thing(call: Call) -> Abstract:
     value = call.argument("object", 1 if call.name == "typing.cast" else 0)
-    if call.name == "builtins.vars" and isinstance(value, (Object, Instance)):
-        return DictValue({k: v for k, v in value.attributes.items() if isinstance(v, Abstract)}, complete=False)
+    if call.name == "builtins.vars":
+        return namespace_of(value) or value
+    if isinstance(value, (Instance, Object)) and call.name.startswith("copy.") and not call.machine.is_module(value):
+        return copied(value)
     if isinstance(value, DictValue):
         return DictValue(dict(value.items), value.complete)
     if isinstance(value, ListValue):
         return ListValue(value.items, value.kind, value.complete)
+    return value
+
+
+def copied(value: Abstract) -> Abstract:
+    """A copy of an object that only holds settings; what a library made keeps its identity."""
+    if isinstance(value, Object):
+        return Object(value.kind, value.name, dict(value.attributes)) if value.kind == "namespace" else value
+    if isinstance(value, Instance):
+        result = Instance(value.cls, value.origins)
+        result.attributes = dict(value.attributes)
+        return result
     return value
 
 
@@ -378,7 +436,7 @@ def super_method(call: Call) -> Abstract:
             return call.machine.call(Bound(receiver, found) if isinstance(found, Function) else found, call.arguments)  # type: ignore[no-any-return]
     from t4lint.libraries import registry
 
-    if isinstance(receiver, Instance) and name != "__init__":
+    if isinstance(receiver, Instance) and (name != "__init__" or is_dict(receiver.cls)):
         result = registry.call_instance_method(call.machine, receiver, name, call.arguments)
         if result is not None:
             return result
@@ -397,21 +455,6 @@ def print_or_exit(call: Call) -> Abstract:
     from t4lint.interpret.expressions import NEVER
 
     return NONE if call.name == "builtins.print" else NEVER
-
-
-@calls("builtins.exec", "builtins.eval", "runpy.run_path", "runpy.run_module")
-def run_text(call: Call) -> Abstract:
-    """Code that is text: whatever it may reach is no longer known (nanoGPT's configurator reads the command line so)."""
-    m = call.machine
-    for scope in m.frames[-1].scope.chain():
-        for name, value in list(scope.names.items()):
-            if isinstance(value, Const) and not name.startswith("__") and call.name == "builtins.exec":
-                m.write(scope.names, name, Const(value.value, (*value.origins, PRESUMED), value.varies))
-            elif isinstance(value, (Instance, Object)) and call.name == "builtins.exec":
-                for key, item in list(value.attributes.items()):
-                    if isinstance(item, Const) and not key.startswith("$"):
-                        m.write(value.attributes, key, Unknown("code that is text may have changed it"))
-    return Unknown("the value of code that is text")
 
 
 @calls("builtins.type")
@@ -446,6 +489,8 @@ PURE_STRING = {
 def string_method(call: Call) -> Abstract:
     name = call.name.rpartition(".")[2]
     receiver: Const = call.receiver
+    if isinstance(receiver.value, PurePath):
+        return path_method(call)
     values = [call.machine.resolve(value) for value in call.arguments.positional]
     if name == "get" and not isinstance(receiver.value, str):
         return unknown_from(name, receiver, *values)
@@ -488,6 +533,24 @@ def list_method(call: Call) -> Abstract:
         else:
             m.write(receiver.state, "complete", False)
         return NONE
+    if name == "insert" and len(call.arguments.positional) == 2:
+        index = call.argument("index", 0)
+        if isinstance(index, Const) and isinstance(index.value, int) and receiver.complete:
+            items = list(receiver.items)
+            items.insert(index.value, call.arguments.positional[1])
+            m.write(receiver.state, "items", tuple(items))
+            return NONE
+    if name == "pop" and receiver.complete and receiver.items and not m.loops:
+        index = call.argument("index", 0, Const(-1))
+        if (
+            isinstance(index, Const)
+            and isinstance(index.value, int)
+            and -len(receiver.items) <= index.value < len(receiver.items)
+        ):
+            items = list(receiver.items)
+            taken = items.pop(index.value)
+            m.write(receiver.state, "items", tuple(items))
+            return taken
     if name == "copy":
         return ListValue(receiver.items, receiver.kind, receiver.complete)
     if name == "clear":
@@ -594,9 +657,18 @@ def dataclass_(call: Call) -> Abstract:
     return Object("dataclass decorator", "dataclasses.dataclass")
 
 
-@calls("dataclasses.field", "pydantic.Field", "simple_parsing.field")
+@calls(
+    "dataclasses.field", "pydantic.Field", "simple_parsing.field", "simple_parsing.helpers.field", "attr.ib", "attr.attrib",
+    "attr.field", "attrs.field", "draccus.field", "simple_parsing.choice", "pydantic.fields.Field",
+)  # fmt: skip
 def field_(call: Call) -> Abstract:
-    return Object("dataclass field", "dataclasses.field", dict(call.arguments.keywords))
+    attributes = dict(call.arguments.keywords)
+    positional = call.arguments.positional
+    if positional and call.name.rpartition(".")[2] in ("Field", "ib", "attrib", "field"):
+        attributes.setdefault("default", positional[0])
+    if "factory" in attributes:
+        attributes["default_factory"] = attributes.pop("factory")
+    return Object("dataclass field", "dataclasses.field", attributes)
 
 
 def dataclass_field(m: Any, value: Object) -> Abstract | None:
@@ -611,6 +683,11 @@ def dataclass_field(m: Any, value: Object) -> Abstract | None:
 @calls("dataclasses.asdict", "dataclasses.replace")
 def as_dict(call: Call) -> Abstract:
     value = call.argument("obj", 0)
+    if isinstance(value, Instance) and call.name == "dataclasses.replace":
+        result = copied(value)
+        for key, item in call.arguments.keywords.items():
+            result.attributes[key] = item  # type: ignore[attr-defined]
+        return result
     if isinstance(value, (Instance, Object)) and call.name == "dataclasses.asdict":
         return DictValue({k: v for k, v in value.attributes.items() if isinstance(v, Abstract)})
     return unknown_from(call.name, value)
@@ -633,8 +710,13 @@ def environment_get(call: Call) -> Abstract:
     value = environment_value(call.machine, str(name.value))
     if value is not None:
         return value
-    if str(name.value) in LAUNCHED and call.machine.launch is not None:
-        return Unknown(f"the launcher sets {name.value}", uid=f"environment {name.value}")
+    if str(name.value) in LAUNCHED:
+        given = launched_value(call.machine, str(name.value))
+        if given is not None:
+            return given
+        if call.name == "os.environ.get" and not call.given("default", 1) and len(call.arguments.positional) == 1:
+            # read as `os.environ[...]`: some launcher that is not in sight must set it
+            return Unknown(f"a launcher sets {name.value}", uid=f"environment {name.value}")
     if call.name == "os.environ.get" and not call.given("default", 1) and str(name.value) not in LAUNCHED:
         # `os.environ[...]` comes here too: it must be set, to something that is not known
         if call.node is None and len(call.arguments.positional) == 1 and not call.arguments.keywords:
@@ -650,6 +732,47 @@ def environment_get(call: Call) -> Abstract:
 LAUNCHED = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK"}
 )
+RANKS = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"})
+
+
+def launched_value(m: Any, name: str) -> Abstract | None:
+    """A variable that the launcher gives every process, as rank 0 sees it; None where the launch sets none."""
+    from t4lint.libraries.torch_distributed import world_size
+
+    launch = m.launch
+    if launch is None or launch.launcher == "python":
+        return None
+    unknown = Unknown(f"the launcher sets {name}", uid=f"environment {name}")
+    if launch.launcher == "accelerate":
+        processes = world_size(m)
+        if not isinstance(processes, Const):
+            return unknown
+        if processes.value == 1:
+            return None  # accelerate 1.15 starts a single process without these (commands/launch.py, simple_launcher)
+    step = Step("environment", f"{name} of rank 0", location=launch.where)
+    if name in RANKS:
+        return Const("0", (step,))
+    count = world_size(m) if name == "WORLD_SIZE" else None
+    if isinstance(count, Const):
+        return Const(str(count.value), (step,))
+    if name == "LOCAL_WORLD_SIZE" and launch.processes_per_node.known:
+        return Const(str(launch.processes_per_node.it), (step,))
+    return unknown
+
+
+def is_in_environment(m: Any, name: str) -> bool | None:
+    """Is a variable set where the program runs? None when that is not known."""
+    if environment_value(m, name) is not None:
+        return True
+    if name in LAUNCHED:
+        given = launched_value(m, name)
+        if given is None:
+            return False
+        return True if isinstance(given, Const) or m.launch.launcher != "accelerate" else None
+    under_slurm = m.launch is not None and "srun" in m.launch.text
+    if name.startswith(("SLURM_", "OMPI_", "PMI_")):
+        return None if under_slurm else False
+    return None
 
 
 def set_environment(m: Any, name: str, value: Abstract) -> None:
@@ -677,37 +800,20 @@ def environment_update(call: Call) -> Abstract:
     return NONE
 
 
-@calls("os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath")
-def join(call: Call) -> Abstract:
-    values = [call.machine.resolve(value) for value in call.arguments.positional]
-    if values and all(isinstance(value, Const) and isinstance(value.value, str) for value in values):
-        return Const(os.path.join(*(value.value for value in values)), origins_of(*values))  # noqa: PTH118 - as the program does
-    return unknown_from(call.name, *values)
+@calls("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count", "psutil.cpu_count")
+def cpu_count(call: Call) -> Abstract:
+    count = getattr(call.machine.target, "vcpus", None)
+    if count is not None:
+        return Const(count, (call.machine.here("target", f"{count} vCPUs on {call.machine.target.name}"),))
+    return unknown_from(call.name)
 
 
-@calls(
-    "os.path.exists",
-    "os.path.isdir",
-    "os.path.isfile",
-    "os.listdir",
-    "os.makedirs",
-    "os.cpu_count",
-    "multiprocessing.cpu_count",
-    "os.path.*",
-)
-def file_system(call: Call) -> Abstract:
-    values = [call.machine.resolve(value) for value in call.arguments.positional]
-    if (
-        call.name in ("os.path.basename", "os.path.dirname", "os.path.abspath")
-        and values
-        and isinstance(values[0], Const)
-    ):
-        return Const(str(values[0].value), values[0].origins)
-    if call.name.endswith("cpu_count"):
-        count = getattr(call.machine.target, "vcpus", None)
-        if count is not None:
-            return Const(count, (call.machine.here("target", f"{count} vCPUs on {call.machine.target.name}"),))
-    return unknown_from(call.name, *values)
+@calls("os.sched_getaffinity")
+def affinity(call: Call) -> Abstract:
+    count = getattr(call.machine.target, "vcpus", None)
+    if count is not None:
+        return Const(range(count), (call.machine.here("target", f"{count} vCPUs on {call.machine.target.name}"),))
+    return unknown_from(call.name)
 
 
 @attribute("sys.argv")
@@ -726,6 +832,23 @@ def command_words(m: Any, words: Any, *first: Abstract) -> ListValue:
     result = ListValue((*first, *items), "list", complete=len(known) == len(words))
     result.state["command line"] = True
     return result
+
+
+@attribute("sys.path")
+def search_path(m: Any) -> Abstract:
+    """Only what the program adds to it: the rest is the environment's."""
+    if "sys.path" not in m.globals:
+        m.globals["sys.path"] = ListValue(())
+    value: Abstract = m.globals["sys.path"]
+    return value
+
+
+@calls("site.addsitedir")
+def add_folder(call: Call) -> Abstract:
+    m = call.machine
+    added = m.attribute(Symbol("sys"), "path")
+    m.write(added.state, "items", (*added.items, call.argument("sitedir", 0)))
+    return NONE
 
 
 @attribute("sys.version_info")
@@ -777,11 +900,6 @@ def parse_version(call: Call) -> Abstract:
 
         return Const(release(value.value), value.origins)
     return unknown_from("version", value)
-
-
-@calls("importlib.util.find_spec", "importlib.import_module")
-def find_spec(call: Call) -> Abstract:
-    return unknown_from(call.name, call.argument("name", 0))
 
 
 def step_of(value: Abstract) -> Step | None:

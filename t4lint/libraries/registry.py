@@ -10,6 +10,7 @@ from typing import Any
 
 from t4lint.interpret.operators import tensor_of, unknown_from
 from t4lint.interpret.values import (
+    NONE,
     Abstract,
     Bound,
     Class,
@@ -56,7 +57,7 @@ MODELS = {
     "transformer_engine": ("torch", "kernels"),
     "triton": ("torch", "kernels"),
 }
-PYTHON = ("python", "arguments", "configs")
+PYTHON = ("python", "paths", "classes", "code", "arguments", "configs")
 # libraries that read configuration files, modelled in one file
 CONFIGS = frozenset(
     {"yaml", "omegaconf", "hydra", "toml", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed"}
@@ -113,7 +114,7 @@ def load(top: str) -> None:
     elif top in ENTRY:
         names = (*PYTHON, "entry")
     elif top in CONFIGS:
-        names = (*PYTHON, "torch", "configs")
+        names = (*PYTHON, "torch", "torch_cuda", "configs", "deepspeed")
     for name in names:
         importlib.import_module(f"t4lint.libraries.{name}")
 
@@ -217,6 +218,10 @@ def subscript(m: Any, receiver: Abstract, index: Abstract) -> Abstract:
         if isinstance(found, Function):
             item: Abstract = m.call(Bound(receiver, found), Arguments((index,)))
             return item
+        from t4lint.libraries import classes
+
+        if classes.is_dict(receiver.cls):
+            return expressions_item(m, classes.contents(m, receiver), index)
     if isinstance(receiver, Symbol) and receiver.name == "os.environ":
         variable: Abstract = m.method(Symbol("os.environ"), "get", Arguments((index,)))
         return variable
@@ -225,6 +230,12 @@ def subscript(m: Any, receiver: Abstract, index: Abstract) -> Abstract:
     if isinstance(receiver, Symbol) and receiver.name.partition(".")[0] in ("typing", "builtins", "collections"):
         return receiver
     return unknown_from("item", receiver, index)
+
+
+def expressions_item(m: Any, value: Abstract, index: Abstract) -> Abstract:
+    from t4lint.interpret.expressions import item
+
+    return item(m, value, index)
 
 
 def iterated(m: Any, receiver: Abstract) -> Any:
@@ -239,12 +250,18 @@ def iterated(m: Any, receiver: Abstract) -> Any:
         elements = getattr(result, "elements", None)
         return elements if elements is not None else Elements(None, result, stream=True)
     if isinstance(receiver, Instance):
+        from t4lint.libraries import classes
+
         found = receiver.cls.find("__iter__")
+        if found is None and classes.is_dict(receiver.cls):
+            return iterate(m, classes.contents(m, receiver))
         if isinstance(found, Function):
             result = m.call(Bound(receiver, found), Arguments())
             if result is receiver:
                 return Elements(None, Unknown("an element", varies=True), stream=True)
             elements = iterate(m, result)
+            if elements.known is not None and not elements.stream and isinstance(result, ListValue):
+                return elements
             return Elements(None, element_of(m, result) if elements.known else elements.any_element, stream=True)
     return None
 
@@ -331,6 +348,13 @@ def instance_attribute(m: Any, instance: Instance, name: str) -> Abstract | None
 
 
 def call_instance_method(m: Any, instance: Instance, name: str, arguments: Arguments) -> Abstract | None:
+    from t4lint.libraries import classes
+
+    if classes.is_dict(instance.cls):
+        if name == "__init__":
+            classes.fill_dict(m, instance, arguments)
+            return NONE
+        return call_builtin_method(m, classes.contents(m, instance), name, arguments)
     kind = instance_kind(instance)
     handler = METHODS.get((kind, name)) if kind is not None else None
     if handler is not None:

@@ -133,10 +133,59 @@ def at_least_ampere(call: Call) -> Abstract:
     return asked(call, answer(call, value, f"{call.name}() is {value} on {call.machine.target.name}"))
 
 
-@calls("transformers.utils.is_flash_attn_2_available", "transformers.utils.import_utils.is_flash_attn_2_available")
-def flash_attention_installed(call: Call) -> Abstract:
-    """It asks for the package, not for the GPU (transformers 5.24), so it does not protect a T4."""
-    return Unknown("whether flash-attn is installed", uid="flash-attn is installed")
+# Questions for a package, and the module that they look for where its name is another (transformers 5.24, accelerate 1.15,
+# diffusers). They ask for the package, not for the GPU, so they do not protect a T4.
+PACKAGES = {
+    "flash_attn_2": "flash_attn", "bitsandbytes": "bitsandbytes", "bnb": "bitsandbytes", "flash_attn": "flash_attn",
+    "transformer_engine": "transformer_engine", "liger_kernel": "liger_kernel", "torch": "torch", "sklearn": "sklearn",
+}  # fmt: skip
+# accelerators other than CUDA, which no T4 machine has
+ELSEWHERE = frozenset({
+    "torch_xpu", "torch_npu", "torch_mps", "torch_hpu", "torch_mlu", "torch_musa", "torch_sdaa", "torch_neuroncore",
+    "torch_xla", "torch_tpu", "xpu", "npu", "mps", "hpu", "mlu", "musa", "sdaa", "ipex", "habana_gaudi1", "hip",
+})  # fmt: skip
+
+
+@calls("transformers.utils.*", "transformers.is_*", "accelerate.utils.*", "diffusers.utils.*", "peft.import_utils.*")
+def package_question(call: Call) -> Abstract:
+    from t4lint.interpret.imports import is_installed
+    from t4lint.libraries.registry import library_default
+
+    name = call.name.rpartition(".")[2]
+    if not (name.startswith("is_") and name.endswith("_available")):
+        return library_default(call)
+    what = name.removeprefix("is_").removesuffix("_available")
+    if what in ELSEWHERE:
+        return answer(call, False, f"{name}() is False on {call.machine.target.name}")
+    if what in ("torch_cuda", "cuda"):
+        return is_available(call)
+    module = PACKAGES.get(what, what)
+    there = is_installed(call.machine, module)
+    if there is None:
+        return Unknown(f"whether {module} is installed", uid=f"{module} is installed")
+    return Const(there, (call.machine.here("version", f"{module} is installed"),))
+
+
+@calls(
+    "torch.xpu.is_available", "torch.npu.is_available", "torch.mps.is_available", "torch.backends.mps.is_available",
+    "torch.backends.mps.is_built", "torch.mlu.is_available", "torch.hpu.is_available", "torch.musa.is_available",
+    "torch.mtia.is_available",
+)  # fmt: skip
+def other_accelerators(call: Call) -> Abstract:
+    return answer(call, False, f"{call.name}() is False on {call.machine.target.name}")
+
+
+# Names of torch that programs look for, and the release that brought them (release notes and documentation of torch).
+SINCE = {
+    "torch.compile": "2.0", "torch._dynamo": "2.0", "torch.set_float32_matmul_precision": "1.12", "torch.inference_mode": "1.9",
+    "torch.nn.functional.scaled_dot_product_attention": "2.0", "torch.cuda.is_bf16_supported": "1.10", "torch.bfloat16": "1.0",
+    "torch.cuda.amp": "1.6", "torch.amp": "1.10", "torch.amp.GradScaler": "2.3", "torch.amp.autocast": "1.10",
+    "torch.autocast": "1.10", "torch.nn.RMSNorm": "2.4", "torch.accelerator": "2.6", "torch.float8_e4m3fn": "2.1",
+    "torch.cuda.amp.autocast": "1.6", "torch.cuda.amp.GradScaler": "1.6", "torch.channels_last": "1.5", "torch.cuda": "0.1",
+    "torch.backends.cuda": "1.3", "torch.backends.mps": "1.12", "torch.nn.attention": "2.3", "torch.func": "2.0",
+    "torch.distributed.fsdp": "1.11", "torch.cuda.memory": "1.4", "torch.backends.cudnn": "0.1", "torch.version": "0.1",
+    "torch.nn.attention.flex_attention": "2.5", "torch.set_default_device": "2.0", "torch.cuda.is_tf32_supported": "2.7",
+}  # fmt: skip
 
 
 @methods("device properties", "*")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, PRESUMED, Abstract, Choice, Const, Object, Step, Symbol, Unknown
-from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.interpret.values import NONE, PRESUMED, Abstract, Choice, Const, ListValue, Object, Step, Symbol, Unknown
+from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine, ProcessGroup, Wrap
 
@@ -169,6 +169,20 @@ def rank(call: Call) -> Abstract:
     if not m.globals.get("$process group") and m.launch is None:
         return Const(0)
     return Const(0, varies=False)  # the trace is that of rank 0
+
+
+@calls(
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.start_processes",
+    "torch_xla.distributed.xla_multiprocessing.spawn",
+)
+def spawn(call: Call) -> Abstract:
+    """Several processes run the function; the trace is that of the first."""
+    args = call.argument("args", 1)
+    positional = args.items if isinstance(args, ListValue) else ()
+    function = call.argument("fn", 0)
+    call.machine.call(function, Arguments((Const(0), *positional), open=isinstance(args, Unknown)))
+    return NONE
 
 
 def world_size(m: Any) -> Abstract:

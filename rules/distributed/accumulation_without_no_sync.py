@@ -47,7 +47,7 @@ def accumulation_without_no_sync(trace: Trace) -> Iterator[Candidate]:
     for wrap in trace.all(Wrap):
         if wrap.role == "engine" or not steps:
             continue
-        step = steps[-1]
+        step = next((it for it in reversed(steps) if it.backwards.known), steps[-1])
         small = FALSE if not step.parameters.known else Fact(step.parameters.it < FEW, (step.parameters,))
         if "peft" in trace.imported:
             small = Fact(True)

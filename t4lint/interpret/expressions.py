@@ -486,11 +486,18 @@ def negate(m: Machine, value: Abstract) -> Abstract:
     return m.mapped(value, apply)
 
 
+def note_index(m: Machine, test: Abstract) -> None:
+    from t4lint.interpret import statements
+
+    statements.note_index(m, test)
+
+
 def _boolean(m: Machine, node: cst.BooleanOperation) -> Abstract:
     left = m.resolve(evaluate(m, node.left))
     is_and = isinstance(node.operator, cst.And)
     decided = truth(m, left)
     if decided is not None:
+        note_index(m, left)
         if decided is not is_and:
             return left
         right = evaluate(m, node.right)
@@ -498,6 +505,8 @@ def _boolean(m: Machine, node: cst.BooleanOperation) -> Abstract:
         steps = tuple(step for step in left.origins if step.how in ("target", "version"))
         return with_origin(right, *steps) if steps and isinstance(right, (Const, Symbol)) else right
     right = m.resolve(evaluate(m, node.right))
+    if isinstance(right, Const):
+        note_index(m, right)
     if truth(m, right) is (not is_and) and isinstance(right, Const):
         return right
     if isinstance(left, Choice):

@@ -130,6 +130,7 @@ class Machine:
         self.defined: list[Function] = []
         self.steps = 0
         self.in_forward = 0
+        self.sometimes = 0  # tests around that are decided anew in each iteration, and not known
         self.phase = "setup"
         self.grad = True
         self.imported: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret.values import Abstract, Const, DictValue, ListValue, Provenance, Symbol, Tensor, Unknown
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 10_000
 MAX_EXPONENT = 4_096
 MAX_ORIGINS = 6
+MAX_DIVISOR = 1e12  # a larger one is no count of anything
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
@@ -81,7 +83,7 @@ def binary(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
 
 def _binary(name: str, left: Abstract, right: Abstract) -> Abstract:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return tensor_of(left, right)
+        return rescaled(name, left, right, tensor_of(left, right))
     if isinstance(left, Const) and isinstance(right, Const):
         return _constants(name, left, right)
     if isinstance(left, ListValue) and isinstance(right, ListValue) and name == "Add":
@@ -119,6 +121,24 @@ def _small(value: Any) -> bool:
     if isinstance(value, (int, float)):
         return abs(value) <= MAX_EXPONENT
     return _length(value) <= MAX_EXPONENT
+
+
+def rescaled(name: str, left: Abstract, right: Abstract, result: Tensor) -> Tensor:
+    """What a multiplication or division of a loss by a plain number does to its scale."""
+    if name not in ("Divide", "Multiply") or not result.facts.reduced:
+        return result
+    loss, number = (left, right) if isinstance(left, Tensor) and left.facts.reduced else (right, left)
+    assert isinstance(loss, Tensor)
+    facts = loss.facts
+    if name == "Divide" and loss is right:
+        return Tensor(replace(result.facts, divisor=None, divisor_origins=()))
+    if name == "Divide" and facts.reduced == "sum" and isinstance(number, Tensor) and not number.facts.models:
+        return Tensor(replace(result.facts, reduced="mean", divisor=1.0, divisor_origins=()))  # a sum over a count
+    if facts.divisor is not None and isinstance(number, Const) and isinstance(number.value, (int, float)) and abs(number.value) < MAX_DIVISOR:
+        by = float(number.value) if name == "Divide" else 1 / number.value if number.value else 0.0
+        if by > 0:
+            return Tensor(replace(result.facts, divisor=facts.divisor * by, divisor_origins=number.origins))
+    return Tensor(replace(result.facts, divisor=None, divisor_origins=()))
 
 
 def tensor_of(*values: Abstract) -> Tensor:

@@ -95,6 +95,7 @@ def reset(machine: Machine) -> None:
     machine.path = {}
     machine.control = ()
     machine.in_forward = 0
+    machine.sometimes = 0
 
 
 MAX_UNCALLED = 60  # functions of one file that are entered on their own

@@ -439,8 +439,12 @@ def completed(m: Machine, test: str, yes: Completion, no: Completion) -> Complet
 
 def sometimes(m: Machine, yes: Callable[[], Completion], no: Callable[[], Completion]) -> Completion:
     """A test that changes from one iteration to the next: both sides happen in one run."""
-    _, first = m.captured(yes)
-    _, second = m.captured(no)
+    m.sometimes += 1
+    try:
+        _, first = m.captured(yes)
+        _, second = m.captured(no)
+    finally:
+        m.sometimes -= 1
     for slot in [*first, *(slot for slot in second if slot not in first)]:
         mapping, key = (first.get(slot) or second[slot])[0], slot[1]
         current = mapping.get(key)
@@ -627,7 +631,9 @@ def _is_step_loop(m: Machine, loop: Any, since: int) -> bool:
 
 
 def _stepped(m: Machine, loop: Any) -> bool:
-    return any(draft.kind is OptimizerStep and loop.identity in draft.loops for draft in m.drafts)
+    """Was a step taken? Where the number of the iteration decides about one, a step that may not have been does not count."""
+    steps = [draft for draft in m.drafts if draft.kind is OptimizerStep and loop.identity in draft.loops]
+    return any(not loop.by_index or isinstance(draft.fields["backwards"], Const) for draft in steps)
 
 
 def _counts(m: Machine, loop: Any) -> bool:

@@ -290,7 +290,10 @@ class TensorFacts:
 
     `math`: dtypes of the matmuls that made it ("?" where one is unknown); `autocast`: the autocast dtypes in force there
     ("none" outside a region); `models`: uids of the modules that it went through; `scaled_by`: uid of the scaler;
-    `math_origins`: why the math has that dtype.
+    `math_origins`: why the math has that dtype. `reduced`: what made one number of it ("mean", "sum", "?"), and `divisor`
+    the product of the plain numbers that it was divided by since, None where one of them is not known. `kept`: places
+    that carry it over the iterations of a loop. `copies`: copies to the host, started without waiting, that it is made of.
+    `pinned`: who put it into page-locked memory, "loader" or "call".
     """
 
     dtype: str = ""
@@ -303,6 +306,12 @@ class TensorFacts:
     graph: bool = False
     loader: str = ""  # uid of the loader whose batch it is
     math_origins: Provenance = field(default=(), compare=False)
+    reduced: str = ""
+    divisor: float | None = 1.0
+    divisor_origins: Provenance = field(default=(), compare=False)
+    kept: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
+    pinned: str = ""
 
     def joined(self, other: TensorFacts) -> TensorFacts:
         """The facts of a tensor computed from two; data that went through no model has no say in the arithmetic."""
@@ -313,7 +322,10 @@ class TensorFacts:
                 device=lead.device or data.device,
                 scaled_by=lead.scaled_by or data.scaled_by,
                 graph=lead.graph or data.graph,
+                kept=lead.kept | data.kept,
+                copies=lead.copies | data.copies,
             )
+        reduced, divisor, divisor_origins = self.scale_with(other)
         return TensorFacts(
             dtype=self.dtype if self.dtype == other.dtype else "",
             device=self.device or other.device,
@@ -325,7 +337,26 @@ class TensorFacts:
             graph=self.graph or other.graph,
             loader=self.loader or other.loader,
             math_origins=_plainer(self.math_origins, other.math_origins),
+            reduced=reduced,
+            divisor=divisor,
+            divisor_origins=divisor_origins,
+            kept=self.kept | other.kept,
+            copies=self.copies | other.copies,
+            pinned=self.pinned if self.pinned == other.pinned else "",
         )
+
+    def scale_with(self, other: TensorFacts) -> tuple[str, float | None, Provenance]:
+        """How a sum with another tensor is reduced and divided: by nothing where one of its parts is not divided at all."""
+        if bool(self.reduced) is not bool(other.reduced):
+            lead = self if self.reduced else other
+            return lead.reduced, lead.divisor, lead.divisor_origins
+        reduced = self.reduced if self.reduced == other.reduced else "?"
+        for part in (self, other):
+            if part.divisor == 1.0:
+                return reduced, 1.0, ()
+        if self.divisor == other.divisor:
+            return reduced, self.divisor, self.divisor_origins
+        return reduced, None, ()
 
 
 def _plainer(one: Provenance, other: Provenance) -> Provenance:

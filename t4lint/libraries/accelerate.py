@@ -110,7 +110,8 @@ def backward(call: Call) -> Abstract:
     if isinstance(precision, Const):
         scaled = Const(f"scaler of {call.receiver.uid}" if precision.value == "fp16" else "none")
     facts = loss.facts if isinstance(loss, Tensor) else unknown_facts(loss)
-    say_backward(call, facts, engine="Accelerator", scaled=scaled)
+    # read in 0.34 and 1.15: `backward` divides by the accumulation before anything else
+    say_backward(call, facts, engine="Accelerator", scaled=scaled, divides=call.receiver.attributes["$accumulation"])
     return NONE
 
 
@@ -156,6 +157,8 @@ def attribute(call: Call) -> Abstract:
         return Unknown("whether gradients are synchronized in this micro-batch", varies=True)
     if name == "scaler":
         return Unknown("the accelerator's scaler")
+    if name == "gradient_accumulation_steps":
+        return call.receiver.attributes["$accumulation"]  # type: ignore[no-any-return]
     return Unknown(f"{name} of the accelerator", uid=f"{call.receiver.uid}.{name}")
 
 

@@ -175,7 +175,8 @@ def one_epoch(call: Call, engine: Object, module: Instance, optimizer: Abstract 
     scaled: Abstract = Unknown("the precision of the Trainer")
     if isinstance(precision, Const):
         scaled = Const(f"scaler of {engine.uid}" if precision.value == "fp16" else "none")
-    say_backward(call, facts, engine="Lightning", scaled=scaled)
+    # `ClosureResult.from_training_step_output(normalize=accumulate_grad_batches)` divides (read in 2.6)
+    say_backward(call, facts, engine="Lightning", scaled=scaled, divides=engine.attributes["$accumulation"])
     math = one_of(facts.math, "the dtype of the forward", (*settings_of(engine, precision), *facts.math_origins))
     m.emit(
         OptimizerStep,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from t4lint.interpret.operators import tensor_of
+from t4lint.interpret.operators import binary, tensor_of
 from t4lint.interpret.values import (
     NONE,
     Abstract,
@@ -124,11 +124,29 @@ def layer(call: Call) -> Abstract:
         Const(dtype_name(call.machine.resolve(dtype))) if dtype is not None else default_dtype(call.machine)
     )
     module.attributes["$device"] = Const(device_type(call.machine, device)) if device is not None else Const("cpu")
+    if name.endswith("Loss"):
+        module.attributes["$reduction"] = reduction(call)
     if name in CONTAINERS:
         module.attributes["$children"] = ListValue(call.arguments.positional)
     else:
         module.attributes["$parameters"] = layer_parameters(call, name)
     return module
+
+
+def reduction(call: Call) -> str:
+    """What a loss function makes of the losses of a batch: "mean" unless it is told otherwise (torch 1.0 to 2.15)."""
+    if any(call.given(name) for name in ("size_average", "reduce")):
+        return "?"
+    asked = call.argument("reduction", None, Const("mean"))
+    word = asked.value if isinstance(asked, Const) else None
+    return {"mean": "mean", "batchmean": "mean", "sum": "sum", "none": ""}.get(str(word), "?")
+
+
+def reduced(value: Abstract, how: str) -> Abstract:
+    """A tensor that became one number: from here on what it is divided by is followed."""
+    if not isinstance(value, Tensor) or not how:
+        return value
+    return Tensor(replace(value.facts, reduced=how, divisor=1.0, divisor_origins=()), value.origins)
 
 
 def parameter_count(module: Abstract, seen: set[int] | None = None) -> int | None:
@@ -415,7 +433,9 @@ def call_module(call: Call) -> Abstract:
         from t4lint.libraries.torch_operations import say_binary_cross_entropy
 
         say_binary_cross_entropy(call.machine, call.arguments)
-    return forward(call.machine, call.receiver, call.arguments)
+    result = forward(call.machine, call.receiver, call.arguments)
+    how = call.receiver.attributes.get("$reduction")
+    return reduced(result, how) if isinstance(how, str) else result
 
 
 @methods("module", "to", "cuda", "cpu", "half", "float", "bfloat16", "double", "type", "to_empty")
@@ -680,6 +700,11 @@ def tensor_attribute(call: Call) -> Abstract:
         return Symbol(f"torch.{tensor.facts.dtype}") if tensor.facts.dtype else Unknown("a tensor's dtype", varies=True)
     if name in ("shape", "ndim", "requires_grad", "is_cuda"):
         return Unknown(f"a tensor's {name}", varies=True)
+    if name == "loss" and not tensor.facts.reduced:  # of what a model of transformers returns
+        known = call.machine.globals.get("$models", {})
+        made = [known[uid] for uid in tensor.facts.models if uid in known]
+        if made and all(isinstance(it, Object) and "$transformers" in it.attributes for it in made):
+            return reduced(tensor, "mean")
     return tensor
 
 
@@ -695,7 +720,9 @@ def unknown_backward(call: Call) -> Abstract:
     return NONE
 
 
-def say_backward(call: Call, facts: TensorFacts, engine: str = "", scaled: Abstract | None = None) -> None:
+def say_backward(
+    call: Call, facts: TensorFacts, engine: str = "", scaled: Abstract | None = None, divides: Abstract | None = None
+) -> None:
     m = call.machine
     asked, _ = asked_dtype(m)
     math = one_of(facts.math, "the dtype of the forward", facts.math_origins)
@@ -707,11 +734,23 @@ def say_backward(call: Call, facts: TensorFacts, engine: str = "", scaled: Abstr
         scaled_by=scaled or Const(facts.scaled_by or "none"),
         inside_autocast=Const(asked != "none"),
         retain_graph=call.argument("retain_graph", 1, Const(False)),
+        divided_by=divided_by(facts),
+        engine_divides=divides,
         engine=engine or facts.engine,
     )
-    m.globals["$backward depth"] = len(m.logs)
+    m.globals.setdefault("$carried", set()).update(facts.kept)
+    m.globals["$backward depth"], m.globals["$backward sometimes"] = len(m.logs), m.sometimes
     micro = m.globals.get("$backwards", ())
     m.write(m.globals, "$backwards", (*micro[-31:], facts))
+
+
+def divided_by(facts: TensorFacts) -> Abstract:
+    """The plain number that a mean was divided by on its way to the backward."""
+    if facts.reduced != "mean":
+        return Unknown("how the loss was made from the batch is not known")
+    if facts.divisor is None:
+        return Unknown("what the loss is divided by is not known")
+    return Const(round(facts.divisor, 6), facts.divisor_origins)
 
 
 def one_of(names: frozenset[str], what: str, origins: tuple[Step, ...]) -> Abstract:
@@ -786,6 +825,23 @@ def tensor_destination(call: Call, name: str) -> Abstract | None:
     return Const(kind, value.origins) if kind else Unknown("a device that is not known", value.origins)
 
 
+@methods("tensor", "mean", "sum")
+def total(call: Call) -> Abstract:
+    """One number of a tensor; along a dimension it stays many."""
+    name, tensor = call.name.rpartition(".")[2], call.receiver
+    result = after(call.machine, name, tensor, tensor_of(tensor))
+    whole = not call.arguments.positional and not {"dim", "axis"} & set(call.arguments.keywords)
+    if not whole or tensor.facts.reduced:  # of one number it is the number itself
+        return result
+    return reduced(result, name)
+
+
+@methods("tensor", "div", "div_", "true_divide", "true_divide_", "divide", "divide_", "mul", "mul_", "multiply", "multiply_")
+def scaled(call: Call) -> Abstract:
+    name = "Divide" if "div" in call.name.rpartition(".")[2] else "Multiply"
+    return binary(call.machine, name, call.receiver, call.argument("other", 0))
+
+
 MATMULS = frozenset({
     "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "bilinear", "scaled_dot_product_attention", "multi_head_attention_forward", "tensordot",
@@ -793,6 +849,15 @@ MATMULS = frozenset({
 FACTORIES = frozenset({
     "tensor", "zeros", "ones", "rand", "randn", "randint", "full", "empty", "arange", "linspace", "eye", "randperm", "from_numpy",
     "as_tensor", "zeros_like", "ones_like", "rand_like", "randn_like", "normal", "stack", "cat",
+})  # fmt: skip
+
+
+# loss functions of torch.nn.functional that take `reduction` (torch 2.15)
+LOSSES = frozenset({
+    "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "kl_div", "ctc_loss", "gaussian_nll_loss", "poisson_nll_loss", "hinge_embedding_loss",
+    "margin_ranking_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "multi_margin_loss", "soft_margin_loss",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss", "cosine_embedding_loss", "linear_cross_entropy",
 })  # fmt: skip
 
 
@@ -826,6 +891,8 @@ def call_function(call: Call) -> Abstract:
             known = exact_dtype(call.machine, result)
             moved = replace(result.facts, device=kind)
             return Tensor(exact(call.machine, moved, known) if known else moved)
+        if name in LOSSES:
+            return reduced(result, reduction(call))
         return (
             result
             if tensors
@@ -989,21 +1056,24 @@ def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> 
     elif isinstance(optimizer, Unknown):
         subject = f"unknown {optimizer.uid}"
     math = one_of(joined.math, "the dtype of the forward", joined.math_origins)
+    # under a test of its own that is not known it may come now or in a later iteration
+    now_and_then = m.sometimes > m.globals.get("$backward sometimes", m.sometimes)
     m.emit(
         OptimizerStep,
         subject=subject,
         device=Const(joined.device) if joined.device else Unknown("where the loss is"),
         math=share(math),
-        parameters=trained_parameters(m, joined),
+        parameters=optimized_parameters(optimizer) or trained_parameters(m, joined),
         backwards=Const(len(facts))
-        if m.loops and len(facts) < MAX_WINDOW
+        if m.loops and len(facts) < MAX_WINDOW and not now_and_then
         else Unknown("how many micro-batches there are"),
         through_scaler=Const(through_scaler),
         gradients=gradients_of(m, optimizer.attributes.get("$model") if isinstance(optimizer, Object) else None),
         trains=trained_model(optimizer),
         engine=engine or joined.engine,
     )
-    m.write(m.globals, "$backwards", ())
+    if not now_and_then:
+        m.write(m.globals, "$backwards", ())
 
 
 def trained_model(optimizer: Abstract | None) -> Abstract:
@@ -1054,6 +1124,13 @@ def changed_in_part(m: Any, module: Abstract, depth: int = 0) -> bool:
                 if changed_in_part(m, part, depth + 1):
                     return True
     return False
+
+
+def optimized_parameters(optimizer: Abstract | None) -> Abstract | None:
+    """How many parameters the optimizer was given; None where that is not known."""
+    owner = optimizer.attributes.get("$model") if isinstance(optimizer, Object) else None
+    count = parameter_count(owner) if isinstance(owner, (Object, Instance)) else None
+    return Const(count) if count else None
 
 
 def trained_parameters(m: Any, facts: TensorFacts) -> Abstract | None:

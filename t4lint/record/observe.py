@@ -495,6 +495,7 @@ def _backward(context: _Context, record: Record, common: dict[str, Any]) -> Even
         values["scaled_by"] = unknown(SAME_TENSOR)
     if record.d.get("scaled_by") == "none" and record.pid in context.scalers_off:
         values["scaled_by"] = unknown(OTHER_WAY)
+    values.update(_pick(record, "divided_by", "engine_divides", skip_none=True))
     return Backward(
         **common, device=context.device(record.d.get("device")), engine=record.e, **context.likely(record, values)
     )

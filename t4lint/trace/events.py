@@ -285,7 +285,12 @@ class Forward(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backward(Event):
     """Gradients are computed. `dtype`: that of the forward's matmuls; `autocast`: dtype of the autocast region that the
-    forward ran in, "none" outside one; `scaled_by`: the scaler whose `scale` made the loss, "none" without one."""
+    forward ran in, "none" outside one; `scaled_by`: the scaler whose `scale` made the loss, "none" without one.
+
+    `divided_by`: the number that the mean loss was divided by before it came here, 1 where it was not; without
+    `engine_divides`, what an engine divides it by itself. Unknown for a loss that is no mean, or that something unknown
+    changed.
+    """
 
     device: Value = NOT_SAID
     dtype: Value = NOT_SAID
@@ -293,6 +298,8 @@ class Backward(Event):
     scaled_by: Value = NOT_SAID
     inside_autocast: Value = NOT_SAID
     retain_graph: Value = NOT_SAID
+    divided_by: Value = NOT_SAID
+    engine_divides: Value = NOT_SAID
     engine: str = ""  # "Accelerator", "Trainer", ... where an engine owns the backward
 
 
@@ -357,9 +364,13 @@ class ZeroGrad(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep(Event):
-    """A tensor outlives its iteration (summed or appended over a loop); `graph`: does it hold its autograd graph."""
+    """A tensor outlives its iteration; `role` is "sum" or "list". `graph`: does it hold its autograd graph.
+
+    `backward`: does something go backward through what was kept.
+    """
 
     graph: Value
+    backward: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

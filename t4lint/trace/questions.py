@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from t4lint.trace.events import Event, Launch, Model, Predicate, Step
+from t4lint.trace.events import Backward, Event, Launch, Model, Predicate, Step
 from t4lint.trace.trace import Trace
 from t4lint.trace.values import FALSE, Fact, Value
 
@@ -59,3 +59,25 @@ def any_launch(trace: Trace, judge: Callable[[Launch], Fact]) -> Fact:
     for launch in trace.all(Launch):
         found |= judge(launch)
     return found
+
+
+def windows(trace: Trace) -> Iterator[tuple[Step, list[Backward]]]:
+    """Each optimizer step of the program's own, with the backwards since the step before it. A step of which it is not known
+    when it comes ends no window."""
+    since: list[Backward] = []
+    for event in trace.events:
+        if isinstance(event, Backward) and not event.engine:
+            since.append(event)
+        elif isinstance(event, Step) and not event.engine and event.backwards.known:
+            yield event, since
+            since = []
+
+
+def accumulated(step: Step, since: list[Backward]) -> list[Backward]:
+    """The micro-batches of a step that comes in some iterations only: one backward, again and again in the step's own loop.
+    Empty where each iteration steps, and for a loop of its own over losses or tasks."""
+    for backward in since:
+        again = [it for it in since if it.key == backward.key]
+        if len(again) > 1 and step.loops and backward.loops == step.loops:
+            return again
+    return []

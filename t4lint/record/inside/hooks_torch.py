@@ -10,6 +10,7 @@ from . import hooks_math, hooks_setup, journal, libraries, stop
 from .frames import look
 from .journal import ordered
 from .probe import given, wrap
+from .scale import divided_by
 from .state import Region, optimizers, scalers, state
 
 
@@ -223,9 +224,11 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         state.last_region = "none"
     elif state.entered:  # a forward whose math we do not see, such as a compiled one
         state.last_region = state.entered
+    site = look()
+    by_program, by_engine = divided_by(first, site.engine)
     ordered(
         "backward",
-        look(),
+        site,
         device=getattr(getattr(first, "device", None), "type", None),
         dtype=max(state.forward, key=lambda name: state.forward[name]) if state.forward else None,
         ran=max(state.forward_ran, key=lambda name: state.forward_ran[name]) if state.forward_ran else None,
@@ -234,6 +237,8 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         scaler_off=name in _off,
         inside_autocast=state.regions.dtype != "none",
         retain_graph=bool(retain),
+        divided_by=by_program,
+        engine_divides=by_engine,
     )
 
 

@@ -43,7 +43,7 @@ def accumulation_loss_divided_twice(trace: Trace) -> Iterator[Candidate]:
             continue
         by_engine, by_program = backward.engine_divides, backward.divided_by
         several = by_engine.test(lambda count: isinstance(count, (int, float)) and count > 1)
-        again = by_program.test(lambda count: bool(count == by_engine.it))
+        again = by_program.equals(by_engine.it)
         yield Candidate(
             backward,
             several & again,

@@ -60,7 +60,10 @@ def accumulation_loss_not_divided(trace: Trace) -> Iterator[Candidate]:
             micro[0],
             micro[-1].divided_by.equals(1),
             severity="note" if hidden else None,
-            words={"count": len(micro), "effect": ", which Adam evens out until gradients are clipped" if hidden else ""},
+            words={
+                "count": len(micro),
+                "effect": ", which Adam evens out until gradients are clipped" if hidden else "",
+            },
             related=(step,),
         )
 

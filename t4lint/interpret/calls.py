@@ -87,6 +87,7 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
     hand_over(m, reason, arguments)
     tensors = [value for value in arguments.values() if isinstance(value, Tensor)]
     if tensors:
+        m.globals.setdefault("$handed", set()).update(*(tensor.facts.kept for tensor in tensors))
         facts = tensor_of(*tensors).facts
         if facts.models:  # a loss function, as a rule: it computes on what the model gave
             return Tensor(facts)

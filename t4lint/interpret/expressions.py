@@ -172,7 +172,10 @@ def _elements(m: Machine, elements: Iterable[cst.BaseElement]) -> tuple[tuple[Ab
 
 def _list(m: Machine, node: cst.List) -> Abstract:
     items, complete = _elements(m, node.elements)
-    return ListValue(items, "list", complete)
+    result = ListValue(items, "list", complete)
+    if m.loops:
+        result.state["loop"] = m.loops[-1].identity
+    return result
 
 
 def _tuple(m: Machine, node: cst.Tuple) -> Abstract:

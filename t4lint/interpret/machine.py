@@ -74,10 +74,14 @@ class GapDraft:
 
 @dataclass(slots=True)
 class Loop:
-    """A loop that is being run. `by_index`: a test in it was decided by the value of this iteration."""
+    """A loop that is being run. `by_index`: a test in it was decided by the value of this iteration; `batches`: it runs over
+    what a loader gives."""
 
     identity: str
+    node: Any
+    frame: Frame
     by_index: bool = False
+    batches: bool = False
 
 
 @dataclass(slots=True)

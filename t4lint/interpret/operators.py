@@ -134,7 +134,12 @@ def rescaled(name: str, left: Abstract, right: Abstract, result: Tensor) -> Tens
         return Tensor(replace(result.facts, divisor=None, divisor_origins=()))
     if name == "Divide" and facts.reduced == "sum" and isinstance(number, Tensor) and not number.facts.models:
         return Tensor(replace(result.facts, reduced="mean", divisor=1.0, divisor_origins=()))  # a sum over a count
-    if facts.divisor is not None and isinstance(number, Const) and isinstance(number.value, (int, float)) and abs(number.value) < MAX_DIVISOR:
+    if (
+        facts.divisor is not None
+        and isinstance(number, Const)
+        and isinstance(number.value, (int, float))
+        and abs(number.value) < MAX_DIVISOR
+    ):
         by = float(number.value) if name == "Divide" else 1 / number.value if number.value else 0.0
         if by > 0:
             return Tensor(replace(result.facts, divisor=facts.divisor * by, divisor_origins=number.origins))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from t4lint.devices import Target
 from t4lint.findings import Problem
-from t4lint.interpret import launching
+from t4lint.interpret import keeping, launching
 from t4lint.interpret.calls import enter_uncalled
 from t4lint.interpret.imports import run_module
 from t4lint.interpret.machine import Draft, Exhausted, Machine
@@ -133,6 +133,7 @@ def is_test(function: Function) -> bool:
 
 def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
     """Where the batches of a loader go is known once the whole program was seen."""
+    keeping.finish(machine, uncalled)
     fed: dict[str, set[str]] = machine.globals.get("$fed", {})
     placed: dict[str, set[str]] = machine.globals.get("$placed", {})
     gpu = "cuda" if machine.target.gpu is not None else "cpu"

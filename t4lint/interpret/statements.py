@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from t4lint.interpret import expressions, imports
+from t4lint.interpret import expressions, imports, keeping
 from t4lint.interpret.operators import binary
 from t4lint.interpret.values import (
     NONE,
@@ -24,6 +24,7 @@ from t4lint.interpret.values import (
     Scope,
     Step,
     Symbol,
+    Tensor,
     Unknown,
     replace_origins,
 )
@@ -93,9 +94,19 @@ def _assign(m: Machine, node: cst.Assign) -> Completion:
     value = expressions.evaluate(m, node.value)
     if value is expressions.NEVER:
         return DEAD
+    if isinstance(node.value, cst.BinaryOperation) and isinstance(node.value.operator, cst.Add) and m.loops:
+        value = sum_again(m, node, node.value, value)
     for target in node.targets:
         assign(m, target.target, picked(m, node.value, labelled(m, target.target, node.value, value)))
     return None
+
+
+def sum_again(m: Machine, node: cst.Assign, total: cst.BinaryOperation, value: Abstract) -> Abstract:
+    """`total = total + loss` is `total += loss`."""
+    target = node.targets[0].target
+    if isinstance(value, Tensor) and total.left.deep_equals(target):
+        return keeping.summed(m, node, target, total.right, value, value)
+    return value
 
 
 def picked(m: Machine, node: cst.BaseExpression, value: Abstract) -> Abstract:
@@ -135,7 +146,10 @@ def _augmented(m: Machine, node: cst.AugAssign) -> Completion:
         m.write(left.state, "items", left.items + right.items)
         return None
     operator = type(node.operator).__name__.removesuffix("Assign")
-    assign(m, node.target, binary(m, operator, left, right))
+    result = binary(m, operator, left, right)
+    assign(
+        m, node.target, keeping.summed(m, node, node.target, node.value, right, result) if operator == "Add" else result
+    )
     return None
 
 
@@ -567,6 +581,7 @@ def _for(m: Machine, node: cst.For) -> Completion:
     iterable = m.resolve(expressions.evaluate(m, node.iter))
     elements = expressions.iterate(m, iterable)
     loop = _enter_loop(m, node)
+    loop.batches = _are_batches(elements.any_element)
     if elements.known is not None and len(elements.known) <= MAX_ELEMENTS and not elements.stream:
         completion = _each(m, node, elements.known)
     else:
@@ -577,10 +592,18 @@ def _for(m: Machine, node: cst.For) -> Completion:
     return completion
 
 
+def _are_batches(element: Abstract) -> bool:
+    """Does a loop run over what a loader gives?"""
+    parts = element.items if isinstance(element, ListValue) else (element,)
+    inner = [part for item in parts for part in (item.items if isinstance(item, ListValue) else (item,))]
+    inner += [value for item in (*parts, *inner) if isinstance(item, DictValue) for value in item.items.values()]
+    return any(isinstance(part, Tensor) and part.facts.loader for part in inner)
+
+
 def _enter_loop(m: Machine, node: cst.CSTNode) -> Any:
     from t4lint.interpret.machine import Loop
 
-    loop = Loop(m.frames[-1].source.serial(node))
+    loop = Loop(m.frames[-1].source.serial(node), node, m.frames[-1])
     m.loops.append(loop)
     return loop
 

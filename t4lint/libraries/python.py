@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from t4lint.interpret.expressions import Elements, chosen_by, element_of, hashable, iterate, varying
+from t4lint.interpret.keeping import appended
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
@@ -47,6 +48,10 @@ def convert(call: Call) -> Abstract:
             except Exception:
                 return unknown_from(call.name, value)
         if isinstance(value, Tensor):
+            if call.name in ("builtins.int", "builtins.float"):
+                from t4lint.libraries.torch import read_on_host
+
+                read_on_host(call.machine, call.name.rpartition(".")[2], value.facts)
             return Unknown("a number from a tensor", varies=True)
         return unknown_from(call.name, value)
 
@@ -228,7 +233,10 @@ def next_(call: Call) -> Abstract:
 def sequence(call: Call) -> Abstract:
     kind = call.name.rpartition(".")[2].replace("frozen", "")
     if not call.arguments.positional:
-        return ListValue((), kind)
+        result = ListValue((), kind)
+        if call.machine.loops:
+            result.state["loop"] = call.machine.loops[-1].identity
+        return result
     elements = iterate(call.machine, call.arguments.positional[0])
     if elements.known is not None and not elements.stream:
         return ListValue(tuple(elements.known), kind)
@@ -521,6 +529,7 @@ def list_method(call: Call) -> Abstract:
     m = call.machine
     first = call.arguments.get("", 0)
     if name in ("append", "add") and first is not None:
+        first = appended(m, receiver, first)
         if m.loops and len(receiver.items) >= 8:
             m.write(receiver.state, "complete", False)
         else:

@@ -785,7 +785,7 @@ def tensor_method(call: Call) -> Abstract:
     name = call.name.rpartition(".")[2]
     facts: TensorFacts = tensor.facts
     if name in ("item", "tolist", "numpy"):
-        m.emit(HostSync, name, device=Const(facts.device) if facts.device else Unknown("where the tensor is"))
+        read_on_host(m, name, facts)
         return Unknown("a value of a tensor", varies=True)
     if name == "detach":
         return Tensor(replace(facts, graph=False))
@@ -795,13 +795,17 @@ def tensor_method(call: Call) -> Abstract:
             fed = m.globals.setdefault("$fed", {}).setdefault(facts.loader, set())
             fed.add(destination.value if isinstance(destination, Const) else "?")
         if destination is not None:
+            non_blocking = call.argument("non_blocking", 2 if name == "to" else 1, Const(False))
             m.emit(
                 Copy,
                 source=Const(facts.device) if facts.device else Unknown("where the tensor is"),
                 destination=destination,
-                non_blocking=call.argument("non_blocking", None, Const(False)),
+                non_blocking=non_blocking,
+                pinned=Const(facts.pinned) if facts.pinned else Unknown("whether its memory is page-locked"),
             )
             kind = destination.value if isinstance(destination, Const) else ""
+            if kind == "cpu" and facts.device == "cuda" and m.truth(non_blocking) is True:
+                facts = replace(facts, copies=facts.copies | {start_copy(m)})
             if kind != "cpu":
                 m.globals["$cuda"] = True
             facts = replace(facts, device=str(kind))
@@ -812,6 +816,43 @@ def tensor_method(call: Call) -> Abstract:
     dtype_of = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}.get(name, "")
     facts = replace(facts, dtype=dtype_of)
     return Tensor(exact(m, facts, dtype_of) if dtype_of else facts)
+
+
+def start_copy(m: Any) -> str:
+    """A copy to the host that nothing waits for yet; a name for it."""
+    source, node = m.sites[-1]
+    place: str = source.serial(node)
+    m.globals.setdefault("$copies", {}).setdefault(place, []).append(m.drafts[-1])
+    m.globals.setdefault("$under way", set()).add(place)
+    return place
+
+
+def read_on_host(m: Any, operation: str, facts: TensorFacts) -> None:
+    """The host reads a tensor's values: it waits for the GPU where they are there, and not at all where they are not."""
+    m.emit(HostSync, operation, device=Const(facts.device) if facts.device else Unknown("where the tensor is"))
+    under_way: set[str] = m.globals.get("$under way", set())
+    for place in facts.copies & under_way:
+        for draft in m.globals["$copies"][place]:
+            draft.fields["read_early"] = Const(True)
+    if facts.device != "cpu":
+        under_way.clear()
+
+
+@calls("torch.cuda.synchronize", "torch.accelerator.synchronize")
+def synchronize(call: Call) -> Abstract:
+    call.machine.globals.get("$under way", set()).clear()
+    return NONE
+
+
+@methods("unknown", "synchronize")
+def unknown_synchronize(call: Call) -> Abstract:
+    """Of a stream or an event."""
+    return synchronize(call)
+
+
+@methods("tensor", "pin_memory")
+def pin_memory(call: Call) -> Abstract:
+    return Tensor(replace(call.receiver.facts, pinned="call"), call.receiver.origins)
 
 
 def tensor_destination(call: Call, name: str) -> Abstract | None:
@@ -836,7 +877,9 @@ def total(call: Call) -> Abstract:
     return reduced(result, name)
 
 
-@methods("tensor", "div", "div_", "true_divide", "true_divide_", "divide", "divide_", "mul", "mul_", "multiply", "multiply_")
+@methods(
+    "tensor", "div", "div_", "true_divide", "true_divide_", "divide", "divide_", "mul", "mul_", "multiply", "multiply_"
+)
 def scaled(call: Call) -> Abstract:
     name = "Divide" if "div" in call.name.rpartition(".")[2] else "Multiply"
     return binary(call.machine, name, call.receiver, call.argument("other", 0))
@@ -1290,6 +1333,8 @@ def detect_anomaly(call: Call) -> Abstract:
 @calls("torch.autograd.grad")
 def autograd_grad(call: Call) -> Abstract:
     call.machine.emit(CallEvent, function=call.name, arguments=dict(call.arguments.keywords))
+    for tensor in tensors_in(call.arguments.get("outputs", 0)):
+        call.machine.globals.setdefault("$carried", set()).update(tensor.facts.kept)
     return call_function(call)
 
 

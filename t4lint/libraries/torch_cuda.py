@@ -256,7 +256,6 @@ def current_device(call: Call) -> Abstract:
 
 @calls(
     "torch.cuda.set_device",
-    "torch.cuda.synchronize",
     "torch.cuda.manual_seed_all",
     "torch.cuda.manual_seed",
 )

@@ -47,12 +47,13 @@ def data_loader(call: Call) -> Abstract:
     )
     if collate is not None:
         loader.attributes["$collate"] = m.resolve(collate)
+    loader.attributes["$pins"] = call.argument("pin_memory", 7, Const(False))
     m.emit(
         Loader,
         subject=loader.uid,
         batch_size=loader.attributes["batch_size"],
         workers=call.argument("num_workers", 5, Const(0)),
-        pin_memory=call.argument("pin_memory", 7, Const(False)),
+        pin_memory=loader.attributes["$pins"],
         persistent_workers=call.argument("persistent_workers", None, Const(False)),
         prefetch_factor=prefetch(call),
         shuffle=call.argument("shuffle", 2, Const(False)),
@@ -208,7 +209,8 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     known = loader.attributes.get("$batch")
     if isinstance(known, Abstract):
         return known
-    facts = TensorFacts(device="cpu", loader=loader.uid)
+    pins = m.truth(loader.attributes.get("$pins") or Unknown("whether the loader pins"))
+    facts = TensorFacts(device="cpu", loader=loader.uid, pinned={True: "loader", False: "no"}.get(pins, ""))
     sample = quietly(m, lambda: sample_of(m, loader.attributes.get("dataset")))
     collate = loader.attributes.get("$collate")
     if isinstance(collate, (Function, Bound, Partial)):

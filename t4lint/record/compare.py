@@ -17,6 +17,7 @@ from t4lint.trace import (
     Engine,
     Event,
     GradientRead,
+    Keep,
     Key,
     Loader,
     Optimizer,
@@ -31,7 +32,7 @@ from t4lint.trace import (
 
 # the kinds that both witnesses speak about
 KINDS: tuple[type[Event], ...] = (
-    Autocast, Backward, Engine, GradientRead, Loader, Optimizer, Predicate, Scaler, Step, Wrap, ZeroGrad,
+    Autocast, Backward, Engine, GradientRead, Keep, Loader, Optimizer, Predicate, Scaler, Step, Wrap, ZeroGrad,
 )  # fmt: skip
 # names of objects are each witness's own
 OWN = frozenset({"subject", "where", "role", "loops", "step", "micro", "phase", "guards", "evidence", "optimizer"})
@@ -89,10 +90,10 @@ def _named(key: Key, name: str = "") -> str:
 
 
 def by_key(trace: Trace) -> dict[Key, list[Event]]:
-    """The events of a trace that both witnesses speak about."""
+    """The events of a trace that both witnesses speak about. The recorder sees what is kept where a loader gives batches."""
     found: dict[Key, list[Event]] = defaultdict(list)
     for event in trace.events:
-        if isinstance(event, KINDS):
+        if isinstance(event, KINDS) and not (isinstance(event, Keep) and event.batches.it is not True):
             found[event.key].append(event)
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 from t4lint.devices import Target
 from t4lint.record.journal import Record
 from t4lint.record.launch import Outcome, Recording
-from t4lint.sources.statements import enclosing_loops, spelled_out, statement_span
+from t4lint.sources.statements import enclosing_loops, keeps, spelled_out, statement_span
 from t4lint.trace import (
     NOT_SAID,
     Attention,
@@ -213,6 +213,8 @@ class _Context:
             return list(_launch(self, record))
         if not record.u:
             return []
+        if record.k == "keep":
+            record = self.at_keeping(record)
         where = self.placed(record, self.where(record))
         common: dict[str, Any] = {
             "where": where,
@@ -226,6 +228,14 @@ class _Context:
             common["optimizer"] = subjects.name(str(record.d["optimizer"]), record.pid)
         event = reader(self, record, common)
         return [] if event is None else [_with_evidence(event)]
+
+    def at_keeping(self, record: Record) -> Record:
+        """A tensor that is kept is seen at the loop's header: go to the statement that keeps it."""
+        below, line = record.u[0]
+        text = self.text(below)
+        header = statement_span(text, line)[0]
+        found = keeps(text, header, str(record.d.get("name")), str(record.d.get("role")))
+        return record.model_copy(update={"u": [(below, found or 0), *record.u[1:]]})
 
     def hidden(self, record: Record) -> str:
         """Why the dtype of the math here says nothing about the GPU, or ""."""
@@ -548,6 +558,20 @@ def _evaluation(context: _Context, record: Record, common: dict[str, Any]) -> Ev
     return Evaluation(**common, device=context.device(None))
 
 
+def _keep(context: _Context, record: Record, common: dict[str, Any]) -> Event | None:
+    if not record.u[0][1]:
+        return None  # no statement of the loop keeps it
+    records = context.recording.journal.records
+    gone = any(it.k == "kept_backward" and it.d.get("key") == record.d.get("key") for it in records)
+    return Keep(
+        **common,
+        role=str(record.d.get("role")),
+        graph=_observed(True),
+        batches=_observed(True),
+        backward=_observed(gone),
+    )
+
+
 def _save(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     target = record.d.get("target")
     return Save(
@@ -611,6 +635,7 @@ READERS: dict[str, Reader] = {
     "zero_grad": _zero_grad,
     "evaluation": _evaluation,
     "save": _save,
+    "keep": _keep,
     "process_group": _process_group,
     "wrap": _wrap,
 }

@@ -48,12 +48,43 @@ def spelled_out(text: str, line: int, function: str, argument: str, index: int) 
     return None
 
 
-@lru_cache(maxsize=32)
-def _calls(text: str) -> tuple[ast.Call, ...]:
+@lru_cache(maxsize=1024)
+def keeps(text: str, header: int, name: str, role: str) -> int | None:
+    """The line in the loop at `header` that keeps something in `name`: `name += x` or `name = name + x` for the role "sum",
+    `name.append(x)` for "list". None where there is none, or where the loop also gives `name` a new value."""
+    for loop in _tree(text):
+        if isinstance(loop, _LOOPS) and loop.lineno == header:
+            found = [it for it in (_keeping(node, name, role) for node in ast.walk(loop)) if it]
+            fresh = any(
+                isinstance(node, ast.Assign) and node.lineno not in found and name in map(ast.unparse, node.targets)
+                for node in ast.walk(loop)
+            )
+            return found[0] if found and not (fresh and role == "sum") else None
+    return None
+
+
+def _keeping(node: ast.AST, name: str, role: str) -> int | None:
+    if role == "list":
+        is_append = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+        return node.lineno if is_append and ast.unparse(node.func.value) == name else None  # type: ignore[attr-defined]
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        return node.lineno if ast.unparse(node.target) == name else None
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+        return node.lineno if ast.unparse(node.targets[0]) == name == ast.unparse(node.value.left) else None
+    return None
+
+
+@lru_cache(maxsize=8)
+def _tree(text: str) -> tuple[ast.AST, ...]:
     try:
-        return tuple(node for node in ast.walk(ast.parse(with_lines(text))) if isinstance(node, ast.Call))
+        return tuple(ast.walk(ast.parse(with_lines(text))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+
+
+@lru_cache(maxsize=32)
+def _calls(text: str) -> tuple[ast.Call, ...]:
+    return tuple(node for node in _tree(text) if isinstance(node, ast.Call))
 
 
 def _says(call: ast.Call, argument: str, index: int) -> bool:

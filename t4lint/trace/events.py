@@ -253,12 +253,17 @@ class DataRead(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Event):
-    """A tensor moves between devices."""
+    """A tensor moves between devices.
+
+    `pinned`: who put it into page-locked memory, "loader", "call" (`.pin_memory()` on the tensor itself) or "no".
+    `read_early`: does the host read the result before it waits for the copy.
+    """
 
     source: Value
     destination: Value
     non_blocking: Value
     pinned: Value = NOT_SAID
+    read_early: Value = NOT_SAID
     size: Value = NOT_SAID  # bytes
 
 
@@ -366,10 +371,13 @@ class ZeroGrad(Event):
 class Keep(Event):
     """A tensor outlives its iteration; `role` is "sum" or "list". `graph`: does it hold its autograd graph.
 
-    `backward`: does something go backward through what was kept.
+    `value`: what is kept, as it is written. `backward`: does something go backward through what was kept; `batches`: is
+    it kept over the batches of a loader.
     """
 
     graph: Value
+    value: Value = NOT_SAID
+    batches: Value = NOT_SAID
     backward: Value = NOT_SAID
 
 

@@ -6,9 +6,10 @@ import sys
 import weakref
 from typing import Any
 
-from . import hooks_math, hooks_setup, journal, libraries, stop
+from . import hooks_math, hooks_setup, journal, keeping, libraries, stop
 from .frames import look
 from .journal import ordered
+from .keeping import note_backward
 from .probe import given, wrap
 from .scale import divided_by
 from .state import Region, optimizers, scalers, state
@@ -16,7 +17,16 @@ from .state import Region, optimizers, scalers, state
 
 def install(torch: Any) -> None:
     """Called once torch has been imported. Each group stands alone: one that fails leaves the others."""
-    for group in (_autocast, _scaler, _backward, _clipping, _optimizer, hooks_math.install, hooks_setup.install):
+    for group in (
+        _autocast,
+        _scaler,
+        _backward,
+        _clipping,
+        _optimizer,
+        keeping.install,
+        hooks_math.install,
+        hooks_setup.install,
+    ):
         try:
             group(torch)
         except Exception as error:
@@ -224,6 +234,7 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         state.last_region = "none"
     elif state.entered:  # a forward whose math we do not see, such as a compiled one
         state.last_region = state.entered
+    note_backward(first)
     site = look()
     by_program, by_engine = divided_by(first, site.engine)
     ordered(

@@ -1,0 +1,107 @@
+"""Tensors that outlive their iteration: summed up or collected over a loop, with the graph that made them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from t4lint.interpret.values import Abstract, Const, ListValue, Step, Tensor, Unknown
+from t4lint.trace import Keep
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Loop, Machine
+
+
+def summed(
+    m: Machine,
+    node: cst.CSTNode,
+    target: cst.BaseExpression,
+    term: cst.BaseExpression,
+    added: Abstract,
+    result: Abstract,
+) -> Abstract:
+    """`target += term`: the sum, which remembers the place when it carries a graph from one iteration to the next."""
+    if not m.loops or m.in_forward or not isinstance(result, Tensor) or not has_graph(added):
+        return result
+    loop = m.loops[-1]
+    own = loop.frame is m.frames[-1]
+    if isinstance(target, cst.Name) and not own:
+        return result  # a local of a function that the loop calls
+    body = loop.node.body if own else getattr(getattr(m.frames[-1].function, "node", None), "body", None)
+    source = m.frames[-1].source
+    if body is None or source.code(target) in assigned_in(source, body, node):
+        return result
+    place = say(m, node, "sum", term, (loop,))
+    return Tensor(replace(result.facts, kept=result.facts.kept | {place}), result.origins)
+
+
+def appended(m: Machine, receiver: ListValue, value: Abstract) -> Abstract:
+    """`receiver.append(value)`: the value as it stands in the list."""
+    if not m.loops or m.in_forward or not has_graph(value):
+        return value
+    around = [loop.identity for loop in m.loops]
+    born = receiver.state.get("loop", "")
+    outlived = tuple(m.loops[around.index(born) + 1 :]) if born in around else tuple(m.loops)
+    node: Any = m.sites[-1][1]
+    if not outlived or not isinstance(node, cst.Call) or not node.args:
+        return value  # a list of this iteration
+    assert isinstance(value, Tensor)
+    place = say(m, node, "list", node.args[0].value, outlived)
+    return Tensor(replace(value.facts, kept=value.facts.kept | {place}), value.origins)
+
+
+def has_graph(value: Abstract) -> bool:
+    """Did it come out of a model with gradients on?"""
+    return isinstance(value, Tensor) and value.facts.graph and bool(value.facts.models)
+
+
+def say(m: Machine, node: cst.CSTNode, role: str, kept: cst.BaseExpression, outlived: tuple[Loop, ...]) -> str:
+    source = m.frames[-1].source
+    place, text = source.serial(node), source.code(kept)
+    with m.at(source, node):
+        m.emit(
+            Keep,
+            role,
+            graph=Const(True),
+            value=Const(text, (Step("derived", text, source, kept),)),
+            batches=Const(any(loop.batches for loop in outlived)),
+        )
+    m.globals.setdefault("$kept", {}).setdefault(place, []).append(m.drafts[-1])
+    return place
+
+
+def assigned_in(source: Any, body: cst.CSTNode, besides: cst.CSTNode) -> set[str]:
+    """What the statements of a body assign anew, as text; `besides` is a statement that does not count."""
+    found: set[str] = set()
+    pending: list[Any] = [body]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, cst.Assign) and current is not besides:
+            for item in current.targets:
+                parts = item.target.elements if isinstance(item.target, cst.Tuple) else [item.target]
+                found.update(
+                    source.code(getattr(part, "value", part) if part is not item.target else part) for part in parts
+                )
+        elif isinstance(current, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            pending.extend(current.body)
+        elif isinstance(current, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.Else, cst.Finally)):
+            pending.append(current.body)
+            pending.extend(
+                part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part
+            )
+    return found
+
+
+def finish(m: Machine, uncalled: bool) -> None:
+    """What is known at the end: does something go backward through what was kept?"""
+    gone: set[str] = m.globals.get("$carried", set())
+    handed: set[str] = m.globals.get("$handed", set())
+    for place, made in m.globals.get("$kept", {}).items():
+        for draft in made:
+            open_ = Unknown("it goes into a call that is not known") if place in handed else None
+            if uncalled and open_ is None:
+                open_ = Unknown("nothing in the project calls this function")
+            draft.fields["backward"] = Const(True) if place in gone else open_ or Const(False)
+    m.globals.pop("$kept", None)

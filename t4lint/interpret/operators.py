@@ -78,7 +78,21 @@ def unknown_from(name: str, *values: Abstract) -> Unknown:
 
 
 def binary(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
-    return m.mapped(left, lambda a: m.mapped(right, lambda b: _binary(name, a, b)))
+    return m.mapped(left, lambda a: m.mapped(right, lambda b: ungraphed(m, name, _binary(name, a, b))))
+
+
+# operations without a gradient
+NO_GRADIENT = frozenset({
+    "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite", "sign", "floor",
+    "ceil", "round", "long", "int", "bool", "byte", "bincount", "nonzero", "count_nonzero", "bucketize", "searchsorted",
+})  # fmt: skip
+
+
+def ungraphed(m: Machine, operation: str, value: Abstract) -> Abstract:
+    """The result of an operation: where gradients are off, or it has none, no graph hangs on it."""
+    if isinstance(value, Tensor) and value.facts.graph and (not m.grad or operation in NO_GRADIENT):
+        return Tensor(replace(value.facts, graph=False), value.origins)
+    return value
 
 
 def _binary(name: str, left: Abstract, right: Abstract) -> Abstract:

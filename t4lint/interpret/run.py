@@ -19,6 +19,7 @@ from t4lint.interpret.source import SourceModule
 from t4lint.interpret.values import PRESUMED, Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
 from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
+from t4lint.libraries.media import work_of
 from t4lint.sources.document import LaunchCommand, Word
 from t4lint.trace import Event, Launch, Loader, Model, Value
 
@@ -137,7 +138,10 @@ def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
     fed: dict[str, set[str]] = machine.globals.get("$fed", {})
     placed: dict[str, set[str]] = machine.globals.get("$placed", {})
     gpu = "cuda" if machine.target.gpu is not None else "cpu"
+    work: dict[str, set[str]] = machine.globals.get("$sample work", {})
     for draft in drafts:
+        if draft.kind is Loader and draft.subject in work and "work" not in draft.fields:
+            draft.fields["work"] = work_of(work[draft.subject])
         if draft.kind is Loader and "device" not in draft.fields:
             devices = fed.get(draft.subject, set())
             if "cuda" in devices:

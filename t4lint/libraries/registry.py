@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from t4lint.interpret.operators import tensor_of, unknown_from
+from t4lint.interpret.operators import tensor_of, ungraphed, unknown_from
 from t4lint.interpret.values import (
     NONE,
     Abstract,
@@ -38,7 +38,7 @@ MODELS = {
         "torch_operations",
         "torch_attention",
     ),
-    "torchvision": ("torch", "vision"),
+    "torchvision": ("torch", "vision", "media"),
     "timm": ("torch", "vision"),
     "transformers": ("torch", "transformers", "peft"),
     "trl": ("torch", "transformers", "peft", "trl"),
@@ -62,6 +62,11 @@ PYTHON = ("python", "paths", "classes", "code", "arguments", "configs")
 CONFIGS = frozenset(
     {"yaml", "omegaconf", "hydra", "toml", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed"}
 )
+# libraries that decode files, modelled in one file
+MEDIA = frozenset({
+    "PIL", "cv2", "imageio", "skimage", "tifffile", "librosa", "soundfile", "torchaudio", "decord", "av", "nibabel", "pydicom",
+    "rasterio", "turbojpeg", "accimage",
+})  # fmt: skip
 # command line libraries, modelled in one file
 ENTRY = frozenset({"click", "typer", "fire", "absl", "simple_parsing", "tyro", "jsonargparse", "configargparse"})
 
@@ -115,6 +120,8 @@ def load(top: str) -> None:
         names = (*PYTHON, "entry")
     elif top in CONFIGS:
         names = (*PYTHON, "torch", "torch_cuda", "configs", "deepspeed")
+    elif top in MEDIA:
+        names = ("torch", "media")
     for name in names:
         importlib.import_module(f"t4lint.libraries.{name}")
 
@@ -150,13 +157,14 @@ def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
     name = canonical(name)
     call = Call(m, name, arguments, None)
     handler = CALLS.get(name)
+    short = name.rpartition(".")[2]
     if handler is not None:
-        return handler(call)
+        return ungraphed(m, short, handler(call))
     prefix = name.rpartition(".")[0]
     while prefix:
         handler = CALLS.get(f"{prefix}.*")
         if handler is not None:
-            return handler(call)
+            return ungraphed(m, short, handler(call))
         prefix = prefix.rpartition(".")[0]
     return library_default(call)
 
@@ -383,11 +391,11 @@ def call_tensor_method(m: Any, tensor: Tensor, name: str, arguments: Arguments) 
     load("torch")
     handler = METHODS.get(("tensor", name))
     if handler is not None:
-        return handler(Call(m, f"torch.Tensor.{name}", arguments, None, tensor))
+        return ungraphed(m, name, handler(Call(m, f"torch.Tensor.{name}", arguments, None, tensor)))
     from t4lint.libraries.torch_operations import after
 
     others = [value for value in arguments.values() if isinstance(value, Tensor)]
-    return after(m, name, tensor, tensor_of(tensor, *others))
+    return ungraphed(m, name, after(m, name, tensor, tensor_of(tensor, *others)))
 
 
 def call_builtin_method(m: Any, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:

@@ -24,6 +24,7 @@ from t4lint.interpret.values import (
     TensorFacts,
     Unknown,
 )
+from t4lint.libraries import media
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.python import with_elements
 from t4lint.libraries.torch import tensors_in, with_facts
@@ -176,12 +177,22 @@ FOLDERS = frozenset(f"torchvision.datasets.{name}" for name in (
 ))  # fmt: skip
 
 
-@calls("torch.utils.data.*", "torchvision.datasets.*", "torchvision.transforms.*", "datasets.*")
+@calls("torch.utils.data.*", "torchvision.datasets.*", "datasets.*")
 def dataset(call: Call) -> Abstract:
     if call.name in FOLDERS:
         call.machine.emit(DataRead, "folder", root=call.argument("root", 0))
     parts = call.arguments.positional if call.name.endswith("TensorDataset") else ()
-    return Object("dataset", call.name, {"$tensors": ListValue(parts)})
+    result = Object("dataset", call.name, {"$tensors": ListValue(parts)})
+    if call.name.startswith("torchvision.datasets."):
+        transform = call.machine.resolve(call.arguments.get("transform") or Const(None))
+        augments = any(name in media.AUGMENTATIONS for name in media.names_of(transform))
+        kinds = (("decode", call.name in FOLDERS), ("augment", augments))
+        result.attributes["$work"] = frozenset(kind for kind, does in kinds if does)
+    if call.name.endswith(("Subset", "ConcatDataset", "random_split")) and call.arguments.positional:
+        whole = call.machine.resolve(call.arguments.positional[0])
+        if isinstance(whole, Object) and "$work" in whole.attributes:
+            result.attributes["$work"] = whole.attributes["$work"]
+    return result
 
 
 @methods("dataset", "*")
@@ -191,6 +202,9 @@ def dataset_method(call: Call) -> Abstract:
 
 @methods("dataset", "getitem")
 def dataset_item(call: Call) -> Abstract:
+    """A split of a dataset, or a sample of it."""
+    for kind in call.receiver.attributes.get("$work", ()):
+        media.note(call.machine, kind)
     return Object("dataset", "a part of a dataset")
 
 
@@ -210,11 +224,13 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     if isinstance(known, Abstract):
         return known
     pins = m.truth(loader.attributes.get("$pins") or Unknown("whether the loader pins"))
+    m.globals["$work"] = set()
     facts = TensorFacts(device="cpu", loader=loader.uid, pinned={True: "loader", False: "no"}.get(pins, ""))
     sample = quietly(m, lambda: sample_of(m, loader.attributes.get("dataset")))
     collate = loader.attributes.get("$collate")
     if isinstance(collate, (Function, Bound, Partial)):
         sample = quietly(m, lambda: m.call(collate, Arguments((ListValue((sample,), complete=False),))))
+    m.globals.setdefault("$sample work", {})[loader.uid] = m.globals.pop("$work", set())
     tensors = tensors_in(sample)
     if any(tensor.facts.device == "cuda" for tensor in tensors):
         m.globals.setdefault("$fed", {})[loader.uid] = {"none"}  # made on the GPU: nothing is copied
@@ -230,6 +246,8 @@ def sample_of(m: Any, dataset: Abstract | None) -> Abstract:
     if isinstance(dataset, Instance) and isinstance(dataset.cls.find("__getitem__"), Function):
         return m.method(dataset, "__getitem__", Arguments((Unknown("an index", varies=True),)))  # type: ignore[no-any-return]
     if isinstance(dataset, Object) and dataset.kind == "dataset":
+        for kind in dataset.attributes.get("$work", ()):
+            media.note(m, kind)
         parts = dataset.attributes.get("$tensors")
         if isinstance(parts, ListValue) and parts.items:
             return ListValue(

@@ -27,6 +27,7 @@ from t4lint.interpret.values import (
     with_origin,
 )
 from t4lint.libraries import flags as command_line
+from t4lint.libraries import media
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
@@ -414,6 +415,8 @@ def anything(call: Call) -> Abstract:
         )
     if last == "from_pretrained" and class_of(call).endswith("Config"):
         return Object("config", call.name, {"$checkpoint": call.argument("pretrained_model_name_or_path", 0)})
+    if last == "from_pretrained" and class_of(call).endswith(("Tokenizer", "TokenizerFast")):
+        return Object("tokenizer", call.name)
     if is_model_class(last):
         return model_object(call, last, Unknown("a model without a checkpoint"), None, "create")
     if last in ("AdamW", "Adafactor"):
@@ -745,7 +748,7 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
         "drop_last": a["dataloader_drop_last"],
         "device": device,
     }
-    m.emit(Loader, "train", trainer_object.uid, **loader)
+    m.emit(Loader, "train", trainer_object.uid, work=sample_work(m, trainer_object), **loader)
     adapted = isinstance(trainer_object.attributes["$peft_config"], Object)
     wrap_for_launch(m, trainer_object.attributes["model"], a, adapted)
     wrap_in_one_process(m, inner(trainer_object.attributes["model"]), a)
@@ -787,6 +790,18 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
         engine="Trainer",
         evidence=short,
     )
+
+
+def sample_work(m: Any, trainer_object: Object) -> Abstract:
+    """What a sample of the training set costs, where the project's own class makes it."""
+    from t4lint.libraries.torch_data import quietly, sample_of
+
+    dataset = trainer_object.attributes["$train_dataset"]
+    if not isinstance(dataset, Instance) or m.truth(trainer_object.attributes["$open"]) is not False:
+        return Unknown("what a sample costs is not known")
+    m.globals["$work"] = set()
+    quietly(m, lambda: sample_of(m, dataset))
+    return media.work_of(m.globals.pop("$work", set()))
 
 
 def trains(trainer_object: Object) -> Abstract:

@@ -478,9 +478,18 @@ def _loader(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         values = context.likely(record, values)
     if not values["pin_memory"].unknown and context.left_out(record, "DataLoader", "pin_memory"):
         values["pin_memory"] = replace(values["pin_memory"], origins=(Origin("default", "default of DataLoader"),))
+    values["work"] = _sample_work(context, record)
     size = record.d.get("batch_size")
     batch = unknown("the batch sampler decides") if size is None else _observed(size)
     return Loader(**common, role=str(record.d.get("role", "")), batch_size=batch, **values)
+
+
+def _sample_work(context: _Context, record: Record) -> Value:
+    """What was seen to be done for a sample of this loader's dataset; nothing seen says nothing."""
+    records = context.recording.journal.records
+    mine = [it for it in records if it.k == "sample_work" and it.pid == record.pid]
+    found = {str(it.d.get("work")) for it in mine if it.d.get("dataset") == record.d.get("dataset")}
+    return _observed(tuple(sorted(found))) if found else unknown("nothing was seen of what a sample costs")
 
 
 def _copy(context: _Context, record: Record, common: dict[str, Any]) -> Event:

@@ -228,7 +228,7 @@ class Compile(Event):
 class Loader(Event):
     """A DataLoader is built, by the program or by an engine. `role`: "train", "eval" or "" when nothing says which.
 
-    `device` is where its batches go.
+    `device` is where its batches go; `work` what each sample costs: some of "decode", "augment" and "tokenize", as a tuple.
     """
 
     batch_size: Value
@@ -240,6 +240,7 @@ class Loader(Event):
     sampler: Value = NOT_SAID  # class of the sampler, "none" without one
     drop_last: Value = NOT_SAID
     device: Value = NOT_SAID
+    work: Value = NOT_SAID
     repeats: Value = NOT_SAID  # does each worker read all of an iterable dataset
 
 

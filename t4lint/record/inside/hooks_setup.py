@@ -81,6 +81,7 @@ def _say_loader(torch: Any, asked: dict[str, Any], site: Site) -> None:
         shuffle=isinstance(loader.sampler, torch.utils.data.RandomSampler),
         sampler="none" if sampler is None else type(sampler).__name__,
         drop_last=bool(loader.drop_last),
+        dataset=id(loader.dataset),
     )
 
 

@@ -6,7 +6,7 @@ import sys
 import weakref
 from typing import Any
 
-from . import hooks_math, hooks_setup, journal, keeping, libraries, stop
+from . import hooks_data, hooks_math, hooks_setup, journal, keeping, libraries, stop
 from .frames import look
 from .journal import ordered
 from .keeping import note_backward
@@ -34,7 +34,7 @@ def install(torch: Any) -> None:
     journal.emit("torch", version=str(torch.__version__), cuda=bool(torch.cuda.is_available()))
 
 
-HOOKS = {"torch": install, **hooks_setup.HOOKS}
+HOOKS = {"torch": install, **hooks_setup.HOOKS, **hooks_data.HOOKS}
 
 
 # --- autocast ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,98 @@
+"""Work that a dataset does for each sample: decoding files, augmenting, splitting text into tokens.
+
+What a worker process would do is looked at apart from the training loop (`torch_data.quietly`), and noted here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from t4lint.interpret.values import Abstract, Const, ListValue, Object, Unknown
+from t4lint.libraries.api import Call, calls, methods
+
+# functions that read a file and decode it
+DECODERS = (
+    "PIL.Image.open", "cv2.imread", "cv2.imdecode", "cv2.VideoCapture", "imageio.imread", "imageio.v2.imread",
+    "imageio.v3.imread", "skimage.io.imread", "tifffile.imread", "librosa.load", "soundfile.read", "torchaudio.load",
+    "torchvision.io.read_image", "torchvision.io.decode_image", "torchvision.io.decode_jpeg", "torchvision.io.read_video",
+    "torchvision.datasets.folder.default_loader", "torchvision.datasets.folder.pil_loader", "decord.VideoReader", "av.open",
+    "nibabel.load", "pydicom.dcmread", "rasterio.open", "turbojpeg.TurboJPEG", "accimage.Image",
+)  # fmt: skip
+# transforms of torchvision that do work for each sample beyond a resize, a crop of the middle or a flip
+AUGMENTATIONS = frozenset({
+    "RandomResizedCrop", "RandomCrop", "RandomRotation", "ColorJitter", "RandAugment", "AutoAugment", "TrivialAugmentWide",
+    "AugMix", "GaussianBlur", "RandomAffine", "RandomPerspective", "ElasticTransform", "RandomPosterize", "RandomSolarize",
+    "RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize", "ScaleJitter", "RandomIoUCrop", "RandomZoomOut",
+})  # fmt: skip
+
+
+def note(m: Any, work: str) -> None:
+    """A sample costs this."""
+    if "$work" in m.globals:
+        m.globals["$work"].add(work)
+
+
+@calls(*DECODERS)
+def decode(call: Call) -> Abstract:
+    note(call.machine, "decode")
+    return Unknown(f"what {call.name} returns is not known", varies=bool(call.machine.loops))
+
+
+@calls("torchvision.transforms.*")
+def transform(call: Call) -> Abstract:
+    return Object("transform", call.name, {"$parts": ListValue(call.arguments.positional)})
+
+
+@methods("transform", "__call__")
+def apply(call: Call) -> Abstract:
+    for name in names_of(call.receiver):
+        if name in AUGMENTATIONS:
+            note(call.machine, "augment")
+    return Unknown("a transformed sample", varies=True)
+
+
+@methods("transform", "*")
+def method(call: Call) -> Abstract:
+    return Unknown("a value of a transform")
+
+
+@methods("transform", "getattr")
+def attribute(call: Call) -> Abstract:
+    return Unknown(f"{call.arguments.positional[0].value} of a transform")  # type: ignore[attr-defined]
+
+
+def names_of(value: Abstract | None, depth: int = 0) -> list[str]:
+    """The transforms in a nest of compositions, by class name."""
+    if isinstance(value, Object) and value.kind == "transform" and depth < 4:
+        inside = names_of(value.attributes.get("$parts"), depth + 1)
+        return [value.name.rpartition(".")[2], *inside]
+    if isinstance(value, ListValue) and depth < 8:
+        return [name for item in value.items for name in names_of(item, depth + 1)]
+    return []
+
+
+def tokenized(call: Call) -> Abstract:
+    """A tokenizer is called."""
+    note(call.machine, "tokenize")
+    return Unknown("what a tokenizer returns", varies=bool(call.machine.loops))
+
+
+@methods("tokenizer", "__call__", "encode", "encode_plus", "batch_encode_plus", "tokenize", "apply_chat_template")
+def tokenizer_call(call: Call) -> Abstract:
+    return tokenized(call)
+
+
+@methods("tokenizer", "*")
+def tokenizer_method(call: Call) -> Abstract:
+    return Unknown("a value of a tokenizer", varies=bool(call.machine.loops))
+
+
+@methods("tokenizer", "getattr")
+def tokenizer_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    return Unknown(f"{name} of a tokenizer", uid=f"{call.receiver.uid}.{name}")
+
+
+def work_of(found: set[str]) -> Abstract:
+    """A value for `Loader.work`."""
+    return Const(tuple(sorted(found))) if found else Unknown("what a sample costs is not known")

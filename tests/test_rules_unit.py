@@ -18,6 +18,7 @@ from t4lint.trace import (
     Backward,
     Call,
     Compile,
+    Copy,
     DataRead,
     Engine,
     EnvironmentVariable,
@@ -27,11 +28,13 @@ from t4lint.trace import (
     Gap,
     GradientRead,
     How,
+    Keep,
     Launch,
     Loader,
     Location,
     Model,
     Operation,
+    Optimizer,
     Origin,
     Predicate,
     ProcessGroup,
@@ -41,6 +44,7 @@ from t4lint.trace import (
     Trace,
     Value,
     Wrap,
+    ZeroGrad,
     unknown,
 )
 
@@ -1451,6 +1455,117 @@ def test_loopback_is_only_likely_where_it_is_presumed() -> None:
     assert only("loopback-rendezvous", trace(started(nodes=2, rendezvous=PRESUMED_ADDRESS))).when.likely
     given = written("localhost", how="flag")
     assert not only("loopback-rendezvous", trace(started(nodes=2, rendezvous=given))).when.likely
+
+
+LOOP = ("train.py:20",)
+WHOLE, FOUR, IS_SET, IS_OFF = written(1.0), written(4), written(True), written(False)
+
+
+def micro(divided_by: Value = WHOLE, count: int = 2, loops: tuple[str, ...] = LOOP, **fields: Any) -> list[Event]:
+    """Backwards of one place and the step after them."""
+    backwards = [backward(divided_by=divided_by, loops=loops, **fields) for _ in range(count)]
+    return [*backwards, step(loops=LOOP, backwards=Value(count))]
+
+
+def divides(by_program: Value, by_engine: Value = FOUR) -> Backward:
+    return backward(engine="Accelerator", divided_by=by_program, engine_divides=by_engine)
+
+
+def kept(graph: Value = IS_SET, backward: Value = IS_OFF, loops: tuple[str, ...] = LOOP) -> Keep:
+    return Keep(where=at(36), role="sum", graph=graph, backward=backward, loops=loops, batches=Value(True))
+
+
+def copied(source: Value = CUDA, to: str = "cpu", read_early: Value = IS_SET, **fields: Any) -> Copy:
+    given: dict[str, Any] = {"non_blocking": written(True), **fields}
+    return Copy(where=at(34), source=source, destination=Value(to), read_early=read_early, **given)
+
+
+def cleared(to_none: Value) -> ZeroGrad:
+    return ZeroGrad(where=at(37), set_to_none=to_none)
+
+
+CASES += [
+    ("accumulation-loss-not-divided", "a sum", [YES], trace(*micro())),
+    ("accumulation-loss-not-divided", "divided", [NO], trace(*micro(written(2.0)))),
+    ("accumulation-loss-not-divided", "unknown", [MAYBE], trace(*micro(DARK))),
+    ("accumulation-loss-not-divided", "each batch steps", [], trace(*micro(count=1))),
+    ("accumulation-loss-not-divided", "a loop over losses", [], trace(*micro(loops=(*LOOP, "train.py:22")))),
+    ("accumulation-loss-not-divided", "an engine's", [], trace(*micro(engine="Accelerator"))),
+    ("accumulation-loss-divided-twice", "twice", [YES], trace(divides(written(4.0)))),
+    ("accumulation-loss-divided-twice", "once", [NO], trace(divides(written(1.0)))),
+    ("accumulation-loss-divided-twice", "no accumulation", [NO], trace(divides(written(4.0), written(1)))),
+    ("accumulation-loss-divided-twice", "unknown", [MAYBE], trace(divides(DARK))),
+    ("accumulation-loss-divided-twice", "by hand only", [], trace(backward(divided_by=written(4.0)))),
+    ("tensor-kept-across-steps", "after a backward", [YES], trace(backward(loops=LOOP), kept())),
+    ("tensor-kept-across-steps", "nothing goes backward", [YES], trace(kept())),
+    (
+        "tensor-kept-across-steps",
+        "goes backward later",
+        [NO],
+        trace(backward(loops=LOOP), kept(backward=written(True))),
+    ),
+    (
+        "tensor-kept-across-steps",
+        "ends with the step",
+        [NO],
+        trace(backward(loops=LOOP), kept(loops=(*LOOP, "train.py:25"))),
+    ),
+    ("tensor-kept-across-steps", "unknown", [MAYBE], trace(backward(loops=LOOP), kept(DARK))),
+    (
+        "tensor-kept-across-steps",
+        "an unseen backward",
+        [MAYBE],
+        trace(kept(), gaps=[Gap(frozenset({Backward}), "a call")]),
+    ),
+    ("non-blocking-copy-to-cpu", "read at once", [YES], trace(copied())),
+    ("non-blocking-copy-to-cpu", "waits", [NO], trace(copied(non_blocking=written(False)))),
+    ("non-blocking-copy-to-cpu", "to the GPU", [NO], trace(copied(Value("cpu"), "cuda"))),
+    ("non-blocking-copy-to-cpu", "unknown", [MAYBE], trace(copied(read_early=DARK))),
+    ("zero-grad-set-to-none-false", "zeros", [YES], trace(cleared(written(False)))),
+    ("zero-grad-set-to-none-false", "dropped", [NO], trace(cleared(written(True)))),
+    ("zero-grad-set-to-none-false", "unknown", [MAYBE], trace(cleared(DARK))),
+    ("zero-grad-set-to-none-false", "on the CPU", [], trace(cleared(written(False)), step(device=Value("cpu")))),
+    (
+        "auto-find-batch-size",
+        "on",
+        [YES],
+        trace(asks("transformers.TrainingArguments", auto_find_batch_size=written(True))),
+    ),
+    (
+        "auto-find-batch-size",
+        "off",
+        [NO],
+        trace(asks("transformers.TrainingArguments", auto_find_batch_size=written(False))),
+    ),
+    (
+        "auto-find-batch-size",
+        "unknown",
+        [MAYBE],
+        trace(asks("transformers.TrainingArguments", auto_find_batch_size=DARK)),
+    ),
+    ("single-process-dataloader", "decodes", [YES], trace(loader(shuffle=Value(True), work=Value(("decode",))))),
+    (
+        "single-process-dataloader",
+        "workers",
+        [NO],
+        trace(loader(shuffle=Value(True), work=Value(("decode",)), workers=Value(2))),
+    ),
+    ("single-process-dataloader", "evaluation", [NO], trace(loader(shuffle=Value(False), work=Value(("decode",))))),
+    ("single-process-dataloader", "unknown", [MAYBE], trace(loader(shuffle=Value(True), work=DARK))),
+]
+
+
+def test_what_is_kept_fills_the_gpu_only_where_nothing_frees_the_graph() -> None:
+    assert only("tensor-kept-across-steps", trace(backward(loops=LOOP), kept())).severity == "note"
+    retained = backward(loops=LOOP, retain_graph=written(True))
+    assert only("tensor-kept-across-steps", trace(retained, kept())).severity is None
+
+
+def test_adam_evens_out_a_sum_until_gradients_are_clipped() -> None:
+    adam = Optimizer(where=at(9), subject="optimizer", name=Value("AdamW"))
+    assert only("accumulation-loss-not-divided", trace(adam, *micro())).severity == "note"
+    clip = GradientRead(where=at(38), role="clip")
+    assert only("accumulation-loss-not-divided", trace(adam, *micro(), clip)).severity is None
 
 
 def judge(name: str, made: Trace) -> list[Candidate]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from t4lint.interpret.operators import tensor_of
 from t4lint.interpret.values import NONE, Abstract, Const, Function, Object, Symbol, Tensor, Unknown
-from t4lint.libraries.api import Call, aliases, attribute, calls
+from t4lint.libraries.api import Call, aliases, calls, methods
 from t4lint.libraries.torch_operations import exact_dtype
 from t4lint.trace import Attention
 from t4lint.trace import Call as CallEvent
@@ -121,13 +121,69 @@ def dot(call: Call) -> Abstract:
     return Tensor()
 
 
-@attribute("triton.language.float8e4nv")
-def float8e4nv(m: Any) -> Abstract:
+# dtypes that a kernel may compute in and a T4 does not have; a comparison with one computes nothing
+AMPERE_DTYPES = ("triton.language.bfloat16", "triton.language.float8e4nv")
+
+
+def say_dtypes(call: Call) -> None:
+    """Say which of these dtypes a kernel casts to or makes a block of."""
+    m = call.machine
+    for value in call.arguments.values():
+        dtype = m.resolve(value)
+        if isinstance(dtype, Symbol) and dtype.name in AMPERE_DTYPES and inside_kernel(m):
+            m.emit(CallEvent, dtype.name.rpartition(".")[2], function=dtype.name, arguments={"dtype": dtype})
+
+
+@calls(
+    "triton.language.zeros", "triton.language.full", "triton.language.cast", "triton.language.zeros_like",
+    "triton.language.pointer_type",
+)  # fmt: skip
+def block(call: Call) -> Abstract:
+    say_dtypes(call)
+    return Unknown(f"what {call.name} returns is not known")
+
+
+@methods("unknown", "to")
+def cast(call: Call) -> Abstract:
+    """`.to(dtype)` of something unknown: inside a kernel it is a block."""
+    from t4lint.interpret.calls import unresolved
+
+    m = call.machine
     if inside_kernel(m):
-        m.emit(CallEvent, "float8e4nv", function="triton.language.float8e4nv", arguments={})
-    return Symbol("triton.language.float8e4nv")
+        say_dtypes(call)
+    return unresolved(m, m.attribute(call.receiver, "to"), call.arguments)
 
 
-@calls("triton.*", "xformers.*", "vllm.*", "torchao.*", "transformer_engine.*")
+# --- Liger, flash-linear-attention, Apple's fused cross entropy ---------------------------------------------------
+
+
+@calls(
+    "cut_cross_entropy.linear_cross_entropy", "cut_cross_entropy.LinearCrossEntropy", "cut_cross_entropy.transformers.cce_patch",
+    "liger_kernel.transformers.LigerGroupNorm", "liger_kernel.transformers.group_norm.LigerGroupNorm",
+    "liger_kernel.transformers.functional.liger_group_norm",
+)  # fmt: skip
+def fused(call: Call) -> Abstract:
+    said(call, impl=call.argument("impl", None, Const("cce")))
+    tensors = [value for value in call.arguments.values() if isinstance(value, Tensor)]
+    return tensor_of(*tensors) if tensors else Unknown(f"what {call.name} returns is not known")
+
+
+@calls("fla.layers.*", "fla.ops.*", "fla.models.*", "fla.modules.*")
+def linear_attention(call: Call) -> Abstract:
+    said(call)
+    tensors = [value for value in call.arguments.values() if isinstance(value, Tensor)]
+    return tensor_of(*tensors) if tensors else Unknown(f"what {call.name} returns is not known")
+
+
+@calls(
+    "triton.*",
+    "liger_kernel.*",
+    "cut_cross_entropy.*",
+    "fla.*",
+    "xformers.*",
+    "vllm.*",
+    "torchao.*",
+    "transformer_engine.*",
+)
 def anything(call: Call) -> Abstract:
     return Unknown(f"what {call.name} returns is not known")

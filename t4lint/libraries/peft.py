@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, Abstract, Const, ListValue, Object, Unknown
+from t4lint.interpret.values import NONE, PRESUMED, Abstract, Const, ListValue, Object, Step, Unknown
 from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import inner
 from t4lint.trace import Call as CallEvent
+
+# model types that LoRA has default targets for (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING, peft 0.21.2); the table grew from
+# version to version, so an older peft has no more
+LORA_TARGETS = frozenset({
+    "RefinedWeb", "RefinedWebModel", "bart", "bert", "blip-2", "bloom", "btlm", "chatglm", "codegen", "deberta", "deberta-v2",
+    "electra", "falcon", "gemma", "gemma2", "gemma3_text", "gemma4", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj",
+    "layoutlm", "llama", "llama4", "mistral", "mixtral", "mpt", "mt5", "nemotron_h", "opt", "phi", "qwen2", "qwen3", "roberta",
+    "rwkv", "rwkv7", "stablelm", "t5", "xlm-roberta",
+})  # fmt: skip
 
 aliases({
     "peft.mapping.get_peft_model": "peft.get_peft_model",
@@ -47,7 +57,26 @@ def adapter_fields(model: Object, config: Abstract) -> dict[str, Abstract]:
     if isinstance(config, Object) and config.kind == "adapter config":
         fields.update({name: value for name, value in config.attributes.items() if not name.startswith("$")})
         fields["config"] = Const(config.name.rpartition(".")[2])
+        fields["targets"] = default_targets(checkpoint, config)
     return fields
+
+
+def default_targets(checkpoint: Any, config: Object) -> Abstract:
+    """Where the adapters go when the configuration does not say: "named" if it does, else "default" or "none"."""
+    if config.attributes.get("$open") is not None:
+        return Unknown("which arguments the configuration has")
+    said = [config.attributes.get(name) for name in ("target_modules", "target_parameters")]
+    if any(value is not None and not (isinstance(value, Const) and value.value is None) for value in said):
+        return Const("named")
+    name = checkpoint.value if isinstance(checkpoint, Const) else None
+    family = find_family(name) if isinstance(name, str) else None
+    if family is None or family.name in SEVERAL_TYPES:
+        return Unknown("the architecture of the model")
+    return Const("default" if family.name in LORA_TARGETS else "none", (Step("derived", family.name), PRESUMED))
+
+
+# families whose checkpoints have more than one model type
+SEVERAL_TYPES = frozenset({"gemma3", "gemma4", "blip_2"})
 
 
 def trained_dtypes(m: Any, model: Any, config: Abstract, upcast: Abstract | None) -> Abstract:
@@ -93,6 +122,11 @@ def prepared(call: Call) -> Abstract:
         cast = Const("float32", (m.here("derived", "prepare_model_for_kbit_training casts to float32"),))
         m.write(model.attributes, "$dtype", cast)
         m.write(model.attributes, "$frozen", Const(True))
+        checkpoint = model.attributes.get("$checkpoint")
+        name = checkpoint if isinstance(checkpoint, Abstract) else Unknown("which model it is")
+        m.emit(
+            CallEvent, "prepared", model.uid, function="peft.prepare_model_for_kbit_training", arguments={"model": name}
+        )
     return model
 
 

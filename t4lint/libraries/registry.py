@@ -56,7 +56,12 @@ MODELS = {
     "torchao": ("torch", "kernels"),
     "transformer_engine": ("torch", "kernels"),
     "triton": ("torch", "kernels"),
+    "liger_kernel": ("torch", "kernels"),
+    "fla": ("torch", "kernels"),
+    "cut_cross_entropy": ("torch", "kernels"),
 }
+# Libraries of which single calls are modelled: a project's own package of that name is followed instead.
+FOLLOWED = frozenset({"liger_kernel", "fla", "cut_cross_entropy"})
 PYTHON = ("python", "paths", "classes", "code", "arguments", "configs")
 # libraries that read configuration files, modelled in one file
 CONFIGS = frozenset(
@@ -71,7 +76,7 @@ MEDIA = frozenset({
 ENTRY = frozenset({"click", "typer", "fire", "absl", "simple_parsing", "tyro", "jsonargparse", "configargparse"})
 
 # Libraries that t4lint knows by name even where a project carries them itself.
-KNOWN = frozenset(MODELS) | {
+KNOWN = (frozenset(MODELS) - FOLLOWED) | {
     "lightning",
     "pytorch_lightning",
     "deepspeed",

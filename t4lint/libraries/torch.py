@@ -1234,17 +1234,36 @@ def current_accelerator(call: Call) -> Abstract:
 
 @calls("torch.compile")
 def compile_(call: Call) -> Abstract:
-    m = call.machine
     model = call.arguments.get("model", 0)
-    target = inner(model)
-    dtype = m.resolve(state(target, "$dtype")) if m.is_module(target) else Unknown("the dtype of what is compiled")
+    say_compile(call, inner(model))
+    return model if model is not None else Object("null context", "torch.compile", {"value": NONE})
+
+
+@methods("module", "compile")
+def compile_in_place(call: Call) -> Abstract:
+    """`module.compile()`: whoever has the module has the compiled one."""
+    say_compile(call, inner(call.receiver), in_place=True)
+    return NONE
+
+
+def say_compile(call: Call, target: Any, in_place: bool = False) -> None:
+    m = call.machine
+    known = m.is_module(target)
+    mode = call.argument("mode", None, Const("default"))
+    options = m.resolve(call.arguments.get("options") or NONE)
+    if isinstance(options, DictValue) and m.truth(options.items.get("max_autotune") or NONE) is True:
+        mode = Const("max-autotune", options.items["max_autotune"].origins)
+    late: Abstract = Unknown("what is compiled")
+    if known:
+        taker = m.globals.get("$taken", {}).get(target.uid, "") if not in_place else ""
+        late = Const(bool(taker), (m.here("derived", f"{taker} has the model that is not compiled"),) if taker else ())
     m.emit(
         Compile,
-        subject=target.uid if m.is_module(target) else "",
-        mode=call.argument("mode", None, Const("default")),
-        dtype=dtype,
+        subject=target.uid if known else "",
+        mode=mode,
+        dtype=m.resolve(state(target, "$dtype")) if known else Unknown("the dtype of what is compiled"),
+        late=late,
     )
-    return model if model is not None else Object("null context", "torch.compile", {"value": NONE})
 
 
 @calls("torch.jit.script", "torch.jit.trace", "torch.nn.SyncBatchNorm.convert_sync_batchnorm")
@@ -1306,6 +1325,9 @@ SWITCHES = (
     "torch.backends.cudnn.allow_tf32",
     "torch.backends.cudnn.benchmark",
     "torch.backends.cuda.matmul.fp32_precision",
+    "torch.backends.cuda.matmul.allow_fp16_accumulation",
+    "torch._inductor.config.max_autotune",
+    "torch._inductor.config.max_autotune_gemm",
 )
 
 

@@ -5,6 +5,7 @@ Defaults were read from the dataclasses of the released wheels 4.30 to 5.24; ver
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
-from t4lint.trace import Attention, Autocast, Backward, Engine, Forward, Loader, Model
+from t4lint.trace import Attention, Autocast, Backward, Compile, Engine, Forward, Loader, Model
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
 
@@ -426,6 +427,9 @@ def anything(call: Call) -> Abstract:
     if last.endswith(("Trainer",)):
         return trainer(call)
     if last[:1].isupper() and last.endswith("Config"):
+        if last in KERNEL_CHOICES:
+            written = dict(call.arguments.keywords)
+            call.machine.emit(CallEvent, last, function=f"transformers.{last}", arguments=written)
         return Object("config", call.name, dict(call.arguments.keywords))
     if last == "pipeline":
         return Unknown("a pipeline")
@@ -456,7 +460,7 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
     m = call.machine
     if call.name == "trl.loading":  # how it loads is said in `model_init_kwargs` of the trainer's arguments
         call, requested = with_init_kwargs(call, requested)
-    quantization, compute = quantized(m, call)
+    quantization, compute = quantized(m, call, checkpoint if role == "load" else None)
     dtype = resulting_dtype(call, cls, requested, role, quantization, checkpoint)
     family, overflow = family_of(m, checkpoint, role)
     module = Object(
@@ -464,7 +468,7 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
         f"transformers.{cls}",
         {
             "$dtype": dtype,
-            "$device": loaded_device(m, call),
+            "$device": loaded_device(m, call, quantization),
             "training": Const(role == "create"),
             "$checkpoint": checkpoint,
             "$quantization": quantization,
@@ -473,7 +477,7 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
             "$device_map": call.argument("device_map", None, Const(None)),
         },
     )
-    if call.given("device_map"):
+    if call.given("device_map") or quantized_here(quantization):
         set_device(m, module, module.attributes["$device"])
     attention = call.arguments.get("attn_implementation")
     old_flag = call.arguments.get("use_flash_attention_2")
@@ -563,10 +567,19 @@ def resulting_dtype(
     return Unknown("the dtype of the checkpoint", uid=f"checkpoint dtype {id(call.arguments)}")
 
 
-def loaded_device(m: Any, call: Call) -> Abstract:
+def quantized_here(quantization: Abstract) -> bool:
+    """Is it quantized by bitsandbytes?"""
+    return isinstance(quantization, Const) and quantization.value in ("4bit", "8bit")
+
+
+def loaded_device(m: Any, call: Call, quantization: Abstract) -> Abstract:
+    """Where a load puts the weights; bitsandbytes' on the current GPU where nothing is said (quantizer_bnb_4bit.py, 4.57 and 5.24)."""
     device_map = call.arguments.get("device_map")
     if device_map is None or (isinstance(device_map, Const) and device_map.value is None):
-        return Const("cpu")
+        if m.target.gpu is None or not quantized_here(quantization):
+            return Const("cpu")
+        m.globals["$cuda"] = True
+        return Const("cuda")
     mapped = m.resolve(device_map)
     if isinstance(mapped, DictValue) and len(mapped.items) == 1:
         mapped = m.resolve(next(iter(mapped.items.values())))
@@ -576,12 +589,25 @@ def loaded_device(m: Any, call: Call) -> Abstract:
     return Const("cuda" if m.target.gpu is not None else "cpu")
 
 
+# configurations that choose the kernels of quantized layers
+KERNEL_CHOICES = frozenset({"AwqConfig", "GPTQConfig", "FPQuantConfig", "Mxfp4Config"})
+# configuration → quantization, as the config calls its method (transformers 5.24 utils/quantization_config.py)
+QUANTIZATIONS = {
+    "FineGrainedFP8Config": "fp8", "FbgemmFp8Config": "fbgemm_fp8", "Mxfp4Config": "mxfp4", "FPQuantConfig": "fp_quant",
+    "AwqConfig": "awq", "GPTQConfig": "gptq",
+}  # fmt: skip
+# how quantized checkpoints are named on the hub, checked against the lists of their publishers in 2026-11
+STORED = (
+    (re.compile(r"-bnb-4bit$"), "4bit"), (re.compile(r"-bnb-8bit$"), "8bit"), (re.compile(r"^(?!redhatai/|neuralmagic/).*-fp8$"), "fp8"),
+    (re.compile(r"-awq$"), "awq"), (re.compile(r"-gptq(-int[48])?$"), "gptq"),
+    (re.compile(r"^(openai|unsloth)/gpt-oss-(safeguard-)?(20|120)b$"), "mxfp4"),
+)  # fmt: skip
 # how the provenance of a compute dtype that was never given begins
 NO_COMPUTE_DTYPE = "no bnb_4bit_compute_dtype"
 
 
-def quantized(m: Any, call: Call) -> tuple[Abstract, Abstract]:
-    """(quantization, compute dtype) from `quantization_config=` or the old `load_in_4bit=`."""
+def quantized(m: Any, call: Call, checkpoint: Abstract | None = None) -> tuple[Abstract, Abstract]:
+    """(quantization, compute dtype) from `quantization_config=`, the old `load_in_4bit=` or the checkpoint's name."""
     config = m.resolve(call.arguments.get("quantization_config") or NONE)
     if isinstance(config, DictValue) and config.complete:  # a plain dict with the same keys
         given = {str(key): value for key, value in config.items.items()}
@@ -589,6 +615,9 @@ def quantized(m: Any, call: Call) -> tuple[Abstract, Abstract]:
             config = bits_and_bytes_config(Call(m, "transformers.BitsAndBytesConfig", Arguments((), given), None))
     if isinstance(config, Object) and config.kind == "quantization config":
         return config.attributes["$quantization"], config.attributes["$compute"]
+    if isinstance(config, Object) and config.name.rpartition(".")[2] in QUANTIZATIONS:
+        kind = QUANTIZATIONS[config.name.rpartition(".")[2]]
+        return Const(kind, config.origins), Unknown("the dtype that the kernels compute in")
     for flag, name in (("load_in_4bit", "4bit"), ("load_in_8bit", "8bit")):
         value = call.arguments.get(flag)
         if value is not None and m.truth(value) is True:
@@ -596,7 +625,23 @@ def quantized(m: Any, call: Call) -> tuple[Abstract, Abstract]:
             return Const(name, value.origins), unset if name == "4bit" else Const(None)
     if not (isinstance(config, Const) and config.value is None):
         return Unknown("the quantization"), Unknown("the quantization")
+    if checkpoint is not None:
+        stored = m.mapped(checkpoint, lambda leaf: quantization_of(m, leaf))
+        return stored, Const(None) if isinstance(stored, Const) and stored.value == "none" else Unknown(
+            "what is stored"
+        )
     return Const("none"), Const(None)
+
+
+def quantization_of(m: Any, checkpoint: Abstract) -> Abstract:
+    """What a checkpoint's name says of its weights; "none" where it says nothing."""
+    name = str(checkpoint.value).strip().lower() if isinstance(checkpoint, Const) else ""
+    kind = next((kind for pattern, kind in STORED if pattern.search(name)), "none")
+    if kind == "none":
+        return Const("none")
+    return with_origin(
+        Const(kind, checkpoint.origins), m.here("derived", f"by its name it is stored in {kind}"), PRESUMED
+    )
 
 
 @calls("transformers.BitsAndBytesConfig")
@@ -681,11 +726,19 @@ def build_trainer(m: Any, name: str, arguments: Arguments) -> Object:
     trained = result.attributes["model"]
     if m.is_module(trained):
         set_device(m, trained, Const("cuda" if m.target.gpu is not None else "cpu"))
+        m.write(m.globals, "$taken", {**m.globals.get("$taken", {}), inner(trained).uid: name.rpartition(".")[2]})
     for key in ("train_dataset", "eval_dataset", "peft_config", "compute_metrics"):
         value = arguments.get(key)
         result.attributes[f"${key}"] = m.resolve(value) if value is not None else NONE
     result.attributes["$open"] = Const(arguments.open)
     say_trainer(m, result, arguments)
+    config = result.attributes["$peft_config"]
+    if name.startswith("trl.") and isinstance(config, Object) and config.kind == "adapter config":
+        from t4lint.libraries.peft import adapter_fields
+
+        given = Object("module", "", {"$checkpoint": trained}) if isinstance(trained, Const) else inner(trained)
+        if isinstance(given, Object):
+            m.emit(CallEvent, "adapters", function="peft.get_peft_model", arguments=adapter_fields(given, config))
     return result
 
 
@@ -868,6 +921,15 @@ def math_of(m: Any, mixed: Abstract, trainer_object: Object, site: Step) -> Abst
 
 def tidy(first: Provenance, second: Provenance) -> Provenance:
     return (*first, *(step for step in second if step not in first))
+
+
+@methods("trainer", "setattr")
+def trainer_set(call: Call) -> Abstract:
+    """`trainer.model = torch.compile(trainer.model)`: what trains from here on is what is given."""
+    name, value = call.arguments.positional[0].value, call.arguments.positional[1]  # type: ignore[attr-defined]
+    if name in ("model", "model_wrapped") and call.machine.is_module(value):
+        call.machine.emit(Compile, "handed over", inner(value).uid)
+    return NONE
 
 
 @methods(

@@ -11,8 +11,8 @@ from t4lint.devices import Gpu, Instance, Target, UnknownTarget, find_target
 from t4lint.memory.communication import allreduce_seconds, compute_seconds, pcie_seconds
 from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, least_of_block, logits_bytes, peak, state_bytes
 from t4lint.memory.recipe import Evidence, Recipe, known_optimizer, recipe_of
-from t4lint.memory.shapes import Shape
-from t4lint.trace import NOT_SAID, Event, Step, Trace, Value, unknown
+from t4lint.memory.shapes import Shape, find_shape
+from t4lint.trace import NOT_SAID, Call, Event, Step, Trace, Value, unknown
 
 _SIXTEEN_BIT = ("float16", "bfloat16")
 _MATH_DTYPE = {"fp16": "float16", "bf16": "bfloat16", "no": "float32"}
@@ -44,8 +44,24 @@ def fill(trace: Trace) -> Trace:
     """
     if trace.basis != "predicted":
         return trace
-    events = tuple(_filled(trace, event) if isinstance(event, Step) else event for event in trace.events)
+    events = tuple(_with_quantities(trace, event) for event in trace.events)
     return replace(trace, events=events)
+
+
+def _with_quantities(trace: Trace, event: Event) -> Event:
+    if isinstance(event, Step):
+        return _filled(trace, event)
+    if isinstance(event, Call) and event.function == "peft.prepare_model_for_kbit_training":
+        return replace(event, arguments={**event.arguments, **_upcast(event.arguments["model"])})
+    return event
+
+
+def _upcast(name: Value) -> Mapping[str, Value]:
+    """`vocabulary` in tokens, and `added`: the bytes that its rows take more in float32 than in 16 bits (peft 0.21.2)."""
+    shape = find_shape(name.it) if isinstance(name.it, str) else None
+    if shape is None or not shape.embedding:
+        return dict.fromkeys(("vocabulary", "added"), unknown("the vocabulary of the model is not known", name.origins))
+    return {"vocabulary": replace(name, it=shape.vocabulary), "added": replace(name, it=2 * shape.embedding)}
 
 
 def _filled(trace: Trace, step: Step) -> Event:

@@ -215,10 +215,11 @@ class Operation(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compile(Event):
-    """`torch.compile` or an engine's switch for it."""
+    """`torch.compile` or an engine's switch for it. `late`: a trainer had taken the model before, which is not compiled."""
 
     mode: Value = NOT_SAID
     dtype: Value = NOT_SAID
+    late: Value = NOT_SAID
 
 
 # --- data --------------------------------------------------------------------------------------------------------

@@ -184,13 +184,14 @@ def test_the_backends_that_a_configuration_can_name() -> None:
 def test_accelerate_turns_fp8_into_fp16(seen_as_a_t4: None, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("accelerate")
     from accelerate import state
+    from accelerate.utils import TorchDynamoPlugin
 
     monkeypatch.setattr(state, "is_fp8_available", lambda: True)
     state.AcceleratorState._reset_state(True)
     try:
-        assert (
-            state.AcceleratorState(mixed_precision="fp8", cpu=True, _from_accelerator=True)._mixed_precision == "fp16"
-        )
+        plugin = TorchDynamoPlugin()
+        made = state.AcceleratorState("fp8", cpu=True, dynamo_plugin=plugin, _from_accelerator=True)
+        assert made._mixed_precision == "fp16"
     finally:
         state.AcceleratorState._reset_state(True)
 
@@ -219,3 +220,80 @@ def test_preparing_for_kbit_training_makes_the_embedding_float32() -> None:
     prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     assert model.get_input_embeddings().weight.dtype is torch.float32
     assert model.lm_head.weight.dtype is torch.float32
+
+
+# --- attention ---------------------------------------------------------------------------------------------------
+
+
+def test_flex_attention_tiles_come_to_64_kib(seen_as_a_t4: None) -> None:
+    """Query and key/value tiles in fp16 with heads of 256, against the limit of one block on sm_75."""
+    import torch
+    from torch._inductor.template_heuristics.triton import CUDAConfigHeuristic
+
+    tiles = CUDAConfigHeuristic().get_flex_attn_fwd_configs(256, torch.float16)[-1]
+    assert (tiles.block_m * 256 + tiles.block_n * 256) * 2 >= 65536
+
+
+def tiny_llama(**more: Any) -> Any:
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    return AutoModelForCausalLM.from_config(LlamaConfig(**SMALL), **more).eval()
+
+
+def test_sdpa_has_no_attention_maps() -> None:
+    needs("transformers")
+    import torch
+
+    tokens = torch.ones(1, 4, dtype=torch.long)
+    model = tiny_llama()
+    assert model.config._attn_implementation == "sdpa"
+    assert model(tokens, output_attentions=True).attentions == ()
+    with pytest.raises(ValueError, match="output_attentions"):
+        model.config.output_attentions = True
+    assert len(tiny_llama(attn_implementation="eager")(tokens, output_attentions=True).attentions) == 1
+
+
+def test_asked_for_at_load_the_maps_make_attention_eager(tmp_path: Any) -> None:
+    needs("transformers")
+    from transformers import AutoModelForCausalLM
+
+    tiny_llama().save_pretrained(tmp_path)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, output_attentions=True)
+    assert model.config._attn_implementation == "eager"
+
+
+def test_which_families_have_sdpa() -> None:
+    needs("transformers")
+    import importlib
+
+    rule = importlib.import_module("t4lint.rules.attention.output_attentions_with_sdpa")
+    eager = importlib.import_module("t4lint.rules.attention.eager_attention")
+    folders = {"xlm-roberta": "xlm_roberta"}
+
+    def supports(family: str) -> set[bool]:
+        folder = folders.get(family, family)
+        module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+        bases = [
+            it for name, it in vars(module).items() if name.endswith("PreTrainedModel") and name != "PreTrainedModel"
+        ]
+        return {bool(base._supports_sdpa) for base in bases}
+
+    for family in rule.WITH_SDPA:
+        assert supports(family) == {True}, family
+    for family in ("gemma2", "gpt_oss"):
+        assert supports(family) == {False}, family
+    assert eager.LONG > 0
+
+
+@pytest.mark.parametrize("with_positions", [True, False])
+def test_position_ids_keep_packed_samples_apart(with_positions: bool) -> None:
+    needs("transformers")
+    import torch
+
+    torch.manual_seed(0)
+    model = tiny_llama()
+    one, other, second = torch.randint(0, 64, (1, 5)), torch.randint(0, 64, (1, 5)), torch.randint(0, 64, (1, 4))
+    given = {"position_ids": torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3]])} if with_positions else {}
+    with torch.no_grad():
+        after = [model(torch.cat([first, second], 1), use_cache=False, **given).logits[:, 5:] for first in (one, other)]
+    assert torch.allclose(*after, atol=1e-5) is with_positions

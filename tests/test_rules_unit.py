@@ -216,6 +216,19 @@ def called(implementation: str, **fields: Any) -> Attention:
     return Attention(where=at(33), role="call", implementation=Value(implementation), **fields)
 
 
+def configured(implementation: str, **fields: Any) -> Attention:
+    return Attention(where=at(12), role="config", implementation=written(implementation), **fields)
+
+
+def heads(size: int | None) -> Attention:
+    return Attention(where=at(12), role="layer", head_dim=DARK if size is None else Value(size))
+
+
+def maps(**told: Value) -> Call:
+    asked = {"asked": written(True), "implementation": Value(None), "family": Value("bert")}
+    return asks("output_attentions", **{**asked, **told})
+
+
 def allowed(kernel: Value) -> Attention:
     return Attention(where=at(32), role="backend", kernel=kernel)
 
@@ -257,6 +270,7 @@ TF32 = "torch.backends.cuda.matmul.allow_tf32"
 FP32 = "torch.backends.cuda.matmul.fp32_precision"
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 FP8 = "transformer_engine.pytorch.fp8_autocast"
+FLEX = "torch.nn.attention.flex_attention.flex_attention"
 CCE = "cut_cross_entropy.linear_cross_entropy"
 QUANTIZE = "torchao.quantization.quantize_"
 
@@ -808,6 +822,72 @@ CASES: list[Case] = [
     ("sdpa-enable-gqa", "torch 2.14", [NO], trace(asks(SDPA, enable_gqa=written(True)), torch="2.14.0")),
     ("sdpa-enable-gqa", "no pin", [NO], trace(asks(SDPA, enable_gqa=written(True)))),
     ("sdpa-enable-gqa", "unknown", [MAYBE], trace(asks(SDPA, enable_gqa=DARK), torch="2.6.0")),
+    ("flex-attention", "configuration", [YES], trace(configured("flex_attention"))),
+    ("flex-attention", "call", [YES], trace(asks(FLEX, kernel_options=by_default(None)))),
+    ("flex-attention", "call with tiles", [NO], trace(asks(FLEX, kernel_options=written({"BLOCK_M": 32})))),
+    ("flex-attention", "sdpa", [NO], trace(configured("sdpa"))),
+    ("flex-attention", "unknown", [MAYBE], trace(Attention(where=at(12), role="config", implementation=DARK))),
+    ("eager-attention", "eager", [YES], trace(configured("eager"))),
+    ("eager-attention", "sdpa", [NO], trace(configured("sdpa"))),
+    ("eager-attention", "maps are wanted", [NO], trace(configured("eager"), maps())),
+    (
+        "eager-attention",
+        "a family without SDPA",
+        [NO],
+        trace(Model(where=at(12), role="load", subject="m", family=Value("gemma2")), configured("eager", subject="m")),
+    ),
+    ("eager-attention", "unknown", [MAYBE], trace(Attention(where=at(12), role="config", implementation=DARK))),
+    ("output-attentions-with-sdpa", "asked for", [YES], trace(maps())),
+    ("output-attentions-with-sdpa", "eager", [NO], trace(maps(implementation=written("eager")))),
+    ("output-attentions-with-sdpa", "switched off", [NO], trace(maps(asked=written(False)))),
+    ("output-attentions-with-sdpa", "older transformers", [NO], trace(maps(), transformers="4.57.0")),
+    ("output-attentions-with-sdpa", "another family", [MAYBE], trace(maps(family=Value("deberta")))),
+    ("packing-without-varlen-attention", "packing", [YES], trace(asks("trl.SFTConfig", packing=written(True)))),
+    ("packing-without-varlen-attention", "no packing", [NO], trace(asks("trl.SFTConfig", packing=written(False)))),
+    ("packing-without-varlen-attention", "unknown", [MAYBE], trace(asks("trl.SFTConfig", packing=DARK))),
+    (
+        "packing-without-varlen-attention",
+        "padding-free",
+        [YES],
+        trace(asks("trl.SFTConfig", padding_free=written(True))),
+    ),
+    (
+        "packing-without-varlen-attention",
+        "wrapped",
+        [],
+        trace(asks("trl.SFTConfig", packing=written(True), packing_strategy=written("wrapped"))),
+    ),
+    (
+        "packing-without-varlen-attention",
+        "flash attention has its own error",
+        [NO],
+        trace(asks("trl.SFTConfig", packing=written(True)), configured("flash_attention_2")),
+    ),
+    ("bf16-sdpa", "call", [YES], trace(called("sdpa", dtype=Value("bfloat16")))),
+    ("bf16-sdpa", "fp16", [NO], trace(called("sdpa", dtype=Value("float16")))),
+    ("bf16-sdpa", "unknown", [MAYBE], trace(called("sdpa", dtype=DARK))),
+    (
+        "bf16-sdpa",
+        "long",
+        [YES],
+        trace(loaded(written("float32")), engine(written("bf16"), sequence_length=written(4096))),
+    ),
+    (
+        "bf16-sdpa",
+        "short",
+        [NO],
+        trace(loaded(written("float32")), engine(written("bf16"), sequence_length=written(512))),
+    ),
+    (
+        "bf16-sdpa",
+        "eager",
+        [NO],
+        trace(loaded(written("float32")), configured("eager"), engine(written("bf16"), sequence_length=written(4096))),
+    ),
+    ("head-dim-not-multiple-of-8", "50", [YES], trace(engine(written("fp16")), heads(50))),
+    ("head-dim-not-multiple-of-8", "64", [NO], trace(engine(written("fp16")), heads(64))),
+    ("head-dim-not-multiple-of-8", "float32", [], trace(engine(written("no")), heads(50))),
+    ("head-dim-not-multiple-of-8", "unknown", [MAYBE], trace(engine(written("fp16")), heads(None))),
     ("xformers-bf16-attention", "bf16", [YES], trace(called("xformers", dtype=Value("bfloat16")))),
     ("xformers-bf16-attention", "fp16", [NO], trace(called("xformers", dtype=Value("float16")), called("sdpa"))),
     ("xformers-bf16-attention", "unknown", [MAYBE], trace(called("xformers", dtype=DARK))),

@@ -49,11 +49,11 @@ def unsupported_quantization_kernel(trace: Trace) -> Iterator[Candidate]:
         if name not in ALWAYS or "backend" not in call.arguments:
             continue
         backend = call.arguments["backend"]
-        refused = backend.test(lambda it, name=name: str(it).lower().rpartition(".")[2] in ALWAYS[name])
+        refused = backend.within(ALWAYS[name])
         condition = ""
         if name == "GPTQConfig" and refused.holds is False:
             condition = " in bf16"
             loaded = [model for model in trace.all(Model) if model.quantization.it == "gptq"]
             in_bf16 = loaded[0].requested_dtype.equals("bfloat16") if len(loaded) == 1 else FALSE
-            refused = backend.test(lambda it: str(it).lower() == "marlin") & in_bf16
+            refused = backend.equals("marlin") & in_bf16
         yield Candidate(call, refused, blame=backend, words={"backend": backend.it, "condition": condition})

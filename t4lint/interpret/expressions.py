@@ -288,6 +288,9 @@ def _subscript(m: Machine, node: cst.Subscript) -> Abstract:
     if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice):
         return m.mapped(receiver, lambda leaf: _slice(m, leaf, node.slice[0].slice))
     index = index_of(m, node)
+    if isinstance(receiver, Object):  # its model may say that something happens here
+        with m.at(m.frames[-1].source, node):
+            return item(m, receiver, index)
     return m.mapped(receiver, lambda leaf: item(m, leaf, index))
 
 

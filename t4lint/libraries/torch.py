@@ -99,6 +99,24 @@ MATMUL_LAYERS = (
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
+# layers with attention: their width and their number of heads, as arguments with positions
+HEADS = {
+    "MultiheadAttention": (("embed_dim", 0), ("num_heads", 1)),
+    "TransformerEncoderLayer": (("d_model", 0), ("nhead", 1)),
+    "TransformerDecoderLayer": (("d_model", 0), ("nhead", 1)),
+    "Transformer": (("d_model", 0), ("nhead", 1)),
+}
+
+
+def say_heads(m: Any, width: Abstract | None, heads: Abstract | None) -> None:
+    """Say how wide the heads of an attention layer are, where both numbers are known."""
+    width, heads = m.resolve(width or NONE), m.resolve(heads or NONE)
+    if not (isinstance(width, Const) and isinstance(heads, Const)):
+        return
+    if isinstance(width.value, int) and isinstance(heads.value, int) and heads.value > 0:
+        m.emit(Attention, "layer", head_dim=Const(width.value // heads.value, heads.origins))
+
+
 def new_network(m: Any, instance: Instance) -> None:
     """A fresh module: fp32 on the CPU, in training mode (torch's defaults)."""
     default = m.globals.get("torch.default_dtype")
@@ -126,6 +144,8 @@ def layer(call: Call) -> Abstract:
     module.attributes["$device"] = Const(device_type(call.machine, device)) if device is not None else Const("cpu")
     if name.endswith("Loss"):
         module.attributes["$reduction"] = reduction(call)
+    if name in HEADS:
+        say_heads(call.machine, *(call.arguments.get(*field) for field in HEADS[name]))
     if name in CONTAINERS:
         module.attributes["$children"] = ListValue(call.arguments.positional)
     else:
@@ -285,6 +305,7 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     if outermost:
         m.globals["$model"] = target
         m.globals.setdefault("$models", {})[target.uid] = target
+    maps = attention_maps(m, target, arguments) if outermost else None
     math, origins, before = matmul_facts(m, target), math_origins(m, target), len(m.drafts)
     m.in_forward += 1
     try:
@@ -309,12 +330,36 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     if facts.math <= {math}:  # the forward itself is the place to wrap, not a layer inside it
         facts = replace(facts, math_origins=origins)
     facts = with_math(m, facts, target, facts.math or math, origins)
+    if maps is not None:  # known by the identity of the facts, as exact dtypes are
+        m.globals.setdefault("$maps", {})[id(facts)] = (facts, maps)
     m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
     m.emit(
         Forward, subject=target.uid, grad=recorded(m, target), training=state(target, "training"), dtype=Const(math),
         device=state(target, "$device"),
     )  # fmt: skip
     return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
+
+
+def attention_maps(m: Any, model: Any, arguments: Arguments) -> Object | None:
+    """The maps that a pretrained model is asked for with `output_attentions`; its way to compute attention decides on them."""
+    asked = arguments.keywords.get("output_attentions")
+    if asked is None or not isinstance(model, Object) or "$transformers" not in model.attributes:
+        return None
+    told = {
+        "asked": m.resolve(asked),
+        "implementation": model.attributes.get("$attention") or NONE,
+        "family": model.attributes.get("$family") or Unknown("the family of the model"),
+    }
+    m.emit(CallEvent, "output_attentions", model.uid, function="output_attentions", arguments=told)
+    return Object("attention maps", "output.attentions", dict(told))
+
+
+@methods("attention maps", "getitem")
+def attention_map(call: Call) -> Abstract:
+    """One of the maps is taken, which an empty tuple does not have."""
+    told = dict(call.receiver.attributes)
+    call.machine.emit(CallEvent, "attention map", function="output_attentions[]", arguments=told)
+    return Tensor()
 
 
 # regions that say nothing of the grad mode, or are followed
@@ -705,6 +750,9 @@ def tensor_attribute(call: Call) -> Abstract:
         made = [known[uid] for uid in tensor.facts.models if uid in known]
         if made and all(isinstance(it, Object) and "$transformers" in it.attributes for it in made):
             return reduced(tensor, "mean")
+    if name == "attentions":
+        maps = call.machine.globals.get("$maps", {}).get(id(tensor.facts))
+        return maps[1] if maps is not None else tensor
     return tensor
 
 

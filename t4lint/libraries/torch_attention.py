@@ -6,6 +6,7 @@ from typing import Any
 
 from t4lint.interpret.values import NONE, Abstract, Const, ListValue, Object, Symbol, Tensor, Unknown
 from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.libraries.torch_operations import exact_dtype
 from t4lint.trace import Attention
 from t4lint.trace import Call as CallEvent
 
@@ -71,12 +72,17 @@ def enter(call: Call) -> Abstract:
 def scaled_dot_product_attention(call: Call) -> Abstract:
     from t4lint.libraries.torch import call_function
 
-    call.machine.emit(
+    m = call.machine
+    m.emit(
         CallEvent,
         "scaled_dot_product_attention",
         function=call.name,
         arguments={"enable_gqa": call.argument("enable_gqa", 7, Const(False))},
     )
+    query = call.arguments.get("query", 0)
+    dtype = exact_dtype(m, query) if isinstance(query, Tensor) else ""
+    known = Const(dtype) if dtype else Unknown("the dtype of the query")
+    m.emit(Attention, "call", implementation=Const("sdpa"), dtype=known)
     return call_function(call)
 
 

@@ -31,7 +31,7 @@ from t4lint.libraries import flags as command_line
 from t4lint.libraries import media
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
-from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, set_device, share
+from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, say_heads, set_device, share
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
 from t4lint.trace import Attention, Autocast, Backward, Compile, Engine, Forward, Loader, Model
@@ -427,10 +427,15 @@ def anything(call: Call) -> Abstract:
     if last.endswith(("Trainer",)):
         return trainer(call)
     if last[:1].isupper() and last.endswith("Config"):
+        width, heads = (call.arguments.get(a) or call.arguments.get(b) for a, b in CONFIG_HEADS)
+        if call.arguments.get("head_dim") is None:
+            say_heads(call.machine, width, heads)
         if last in KERNEL_CHOICES:
             written = dict(call.arguments.keywords)
             call.machine.emit(CallEvent, last, function=f"transformers.{last}", arguments=written)
         return Object("config", call.name, dict(call.arguments.keywords))
+    if last == "DataCollatorWithFlattening":
+        call.machine.emit(CallEvent, last, function=f"transformers.{last}", arguments=dict(call.arguments.keywords))
     if last == "pipeline":
         return Unknown("a pipeline")
     from t4lint.libraries.registry import library_default
@@ -474,6 +479,8 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
             "$quantization": quantization,
             "$requested": named_dtype(m, requested),
             "$transformers": Const(True),
+            "$family": family,
+            "$attention": call.arguments.get("attn_implementation") or call.argument("config", None, Const(None)),
             "$device_map": call.argument("device_map", None, Const(None)),
         },
     )
@@ -589,6 +596,8 @@ def loaded_device(m: Any, call: Call, quantization: Abstract) -> Abstract:
     return Const("cuda" if m.target.gpu is not None else "cpu")
 
 
+# the width and the number of heads in a model's configuration, under both of their names
+CONFIG_HEADS = (("hidden_size", "n_embd"), ("num_attention_heads", "n_head"))
 # configurations that choose the kernels of quantized layers
 KERNEL_CHOICES = frozenset({"AwqConfig", "GPTQConfig", "FPQuantConfig", "Mxfp4Config"})
 # configuration → quantization, as the config calls its method (transformers 5.24 utils/quantization_config.py)
@@ -674,6 +683,15 @@ def config_set(call: Call) -> Abstract:
     name, value = call.arguments.positional[0].value, call.arguments.positional[1]  # type: ignore[attr-defined]
     if name in ("_attn_implementation", "attn_implementation"):
         call.machine.emit(Attention, "config", call.receiver.uid, implementation=value)
+    if name == "output_attentions":
+        model = call.receiver.attributes.get("$model")
+        held = model.attributes if isinstance(model, Object) else {}
+        told = {
+            "asked": value,
+            "implementation": held.get("$attention") or Unknown("how attention is computed"),
+            "family": held.get("$family") or Unknown("the family of the model"),
+        }
+        call.machine.emit(CallEvent, name, function="config.output_attentions", arguments=told)
     return NONE
 
 

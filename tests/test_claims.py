@@ -312,3 +312,147 @@ def test_trl_casts_the_adapters_of_a_quantized_model() -> None:
     for name in CASTING:
         source = inspect.getsource(inspect.getmodule(getattr(trl, name)) or getattr(trl, name))
         assert "param.data = param.data.to(torch.bfloat16)" in source, name
+
+
+# --- numbers that fp16 does not have, and what Lightning and accelerate make of fp16 ------------------------------
+
+
+def half(*values: float) -> Any:
+    import torch
+
+    return torch.tensor(values, dtype=torch.float16)
+
+
+@pytest.mark.parametrize("eps", [1e-8, 1e-10, 2.0**-25])
+def test_a_small_number_is_lost_in_fp16(eps: float) -> None:
+    import torch
+
+    zero = half(0.0)
+    assert (zero + eps).item() == 0
+    assert zero.clamp(min=eps).item() == 0
+    assert (zero + eps).log().item() == float("-inf")
+    assert (half(1.0) / (zero + eps)).item() == float("inf")
+    assert (zero.bfloat16() + eps).item() > 0
+    assert isinstance(torch.log(zero.float() + eps).item(), float)
+
+
+def test_which_numbers_fp16_keeps() -> None:
+    from t4lint.libraries.torch_operations import SUBNORMAL
+
+    assert (half(0.0) + SUBNORMAL).item() > 0
+    assert (half(0.0) + SUBNORMAL / 2).item() == 0
+
+
+def test_a_norm_by_hand_returns_zeros_in_fp16() -> None:
+    import torch
+
+    x = torch.full((4, 8), 300.0, dtype=torch.float16)
+    by_hand = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+    assert (by_hand == 0).all()
+    assert torch.isinf(x * x).all()
+    assert torch.allclose(torch.nn.functional.rms_norm(x, (8,)), torch.ones_like(x), atol=1e-2)
+    assert torch.isinf(half(0.0, 1000.0).var())
+
+
+def test_what_autocast_makes_of_squares_and_variances() -> None:
+    import torch
+
+    def dtypes(torch: Any) -> dict[str, Any]:
+        x = torch.rand(4, 4, device="cuda", dtype=torch.float16)
+        return {"product": (x * x).dtype, "pow": x.pow(2).dtype, "var": x.var().dtype, "std": x.std().dtype}
+
+    fp16, fp32 = torch.float16, torch.float32
+    assert on_fake_cuda(fp16, dtypes) == {"product": fp16, "pow": fp32, "var": fp16, "std": fp16}
+
+
+def test_softmax_of_a_masked_row_is_nan() -> None:
+    import torch
+
+    low = torch.full((1, 4), float("-inf"))
+    assert torch.isnan(low.softmax(-1)).all()
+    assert not torch.isnan(torch.full((1, 4), torch.finfo(torch.float32).min).softmax(-1)).any()
+
+
+def test_backward_inside_autocast_gives_the_same_gradients() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    layer, x = torch.nn.Linear(4, 4), torch.rand(2, 4)
+    gradients = []
+    for inside in (True, False):
+        layer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = layer(x).float().sum()
+            if inside:
+                loss.backward()
+        if not inside:
+            loss.backward()
+        gradients.append(layer.weight.grad.clone())
+    assert torch.equal(*gradients)
+
+
+def test_the_switches_do_not_look_at_the_device() -> None:
+    import torch
+
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32, matmul.allow_fp16_accumulation, torch.get_float32_matmul_precision()
+    try:
+        matmul.allow_tf32 = True
+        matmul.allow_fp16_accumulation = True
+        torch.set_float32_matmul_precision("high")
+        assert matmul.allow_fp16_accumulation
+    finally:
+        torch.set_float32_matmul_precision(before[2])
+        matmul.allow_fp16_accumulation = before[1]
+
+
+def test_lightning_refuses_to_clip_for_a_fused_optimizer() -> None:
+    needs("lightning")
+    import torch
+    from lightning.pytorch.plugins import MixedPrecision
+
+    plugin = MixedPrecision("16-mixed", "cuda", scaler=torch.amp.GradScaler("cpu"))
+    weights = [torch.nn.Parameter(torch.ones(2))]
+    plain, fused = torch.optim.AdamW(weights), torch.optim.AdamW(weights, fused=True)
+    weights[0].grad = torch.ones(2)
+    plugin.clip_gradients(plain, 1.0)
+    plugin.clip_gradients(fused, 0)
+    with pytest.raises(RuntimeError, match="does not allow for gradient clipping"):
+        plugin.clip_gradients(fused, 1.0)
+
+
+def test_lightning_refuses_lbfgs_with_a_scaler() -> None:
+    needs("lightning")
+    import torch
+    from lightning.pytorch.plugins import MixedPrecision
+
+    plugin = MixedPrecision("16-mixed", "cuda", scaler=torch.amp.GradScaler("cpu"))
+    optimizer = torch.optim.LBFGS([torch.nn.Parameter(torch.ones(2))])
+    with pytest.raises(Exception, match="LBFGS"):
+        plugin.optimizer_step(optimizer, model=None, closure=lambda: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("mode", "dtype"), [("nf4", "bfloat16"), ("int8", "float16")])
+def test_the_plugin_of_lightning_picks_bf16_on_a_t4(mode: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("lightning")
+    import torch
+    from lightning.fabric.plugins.precision import bitsandbytes as module
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    layers = ("_NF4Linear", "_NF4DQLinear", "_FP4Linear", "_FP4DQLinear", "_Linear8bitLt", "_Int8LinearInference")
+    monkeypatch.setattr(module, "_import_bitsandbytes", lambda: None)
+    for name in layers:
+        monkeypatch.setitem(vars(module), name, torch.nn.Linear)
+    assert module.BitsandbytesPrecision(mode).dtype is getattr(torch, dtype)  # type: ignore[arg-type]
+
+
+def test_accelerate_adds_the_block_that_a_deepspeed_configuration_lacks() -> None:
+    needs("accelerate")
+    from types import SimpleNamespace
+
+    from accelerate.utils import DeepSpeedPlugin
+
+    plugin = SimpleNamespace(deepspeed_config={}, enable_msamp=False, fill_match=lambda *a, **k: None)
+    DeepSpeedPlugin.set_mixed_precision(plugin, "fp16")
+    assert plugin.deepspeed_config["fp16"]["enabled"] is True

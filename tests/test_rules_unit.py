@@ -241,6 +241,21 @@ def adapters(config: str = "LoraConfig", **arguments: Value) -> Call:
     return asks("peft.get_peft_model", config=Value(config), **arguments)
 
 
+def fitted(clip: Any = 1.0) -> Call:
+    return asks("lightning.pytorch.Trainer", precision=Value("fp16"), gradient_clip_val=written(clip))
+
+
+def built_optimizer(name: str = "AdamW", **fields: Any) -> Optimizer:
+    return Optimizer(where=at(18), subject="o", name=Value(name), **fields)
+
+
+def convolved(layout: str | None) -> Forward:
+    known = DARK if layout is None else Value(layout)
+    return Forward(
+        where=at(29), grad=Value(True), training=Value(True), dtype=Value("float16"), device=CUDA, layout=known
+    )
+
+
 def prepared_for(tokens: int | None) -> Call:
     vocabulary = DARK if tokens is None else Value(tokens)
     added = DARK if tokens is None else Value(tokens * 4096 * 4)
@@ -270,6 +285,9 @@ TF32 = "torch.backends.cuda.matmul.allow_tf32"
 FP32 = "torch.backends.cuda.matmul.fp32_precision"
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 FP8 = "transformer_engine.pytorch.fp8_autocast"
+DEEPSPEED = "deepspeed.initialize"
+PLUGIN = "lightning.pytorch.plugins.BitsandbytesPrecision"
+ACCUMULATION = "torch.backends.cuda.matmul.allow_fp16_accumulation"
 FLEX = "torch.nn.attention.flex_attention.flex_attention"
 CCE = "cut_cross_entropy.linear_cross_entropy"
 QUANTIZE = "torchao.quantization.quantize_"
@@ -351,6 +369,84 @@ CASES: list[Case] = [
     ("training-arguments-tf32", "off", [NO], trace(engine(written("fp16"), tf32=written(False)))),
     ("training-arguments-tf32", "unset", [NO], trace(engine(written("fp16"), tf32=by_default(None)))),
     ("training-arguments-tf32", "unknown", [MAYBE], trace(engine(written("fp16"), tf32=DARK))),
+    ("deepspeed-precision-unset", "no block", [YES], trace(asks(DEEPSPEED, precision_block=written(False)))),
+    ("deepspeed-precision-unset", "a block", [NO], trace(asks(DEEPSPEED, precision_block=written(True)))),
+    ("deepspeed-precision-unset", "unknown", [MAYBE], trace(asks(DEEPSPEED, precision_block=DARK))),
+    (
+        "deepspeed-precision-unset",
+        "autocast by hand",
+        [NO],
+        trace(autocast(Value("float16")), asks(DEEPSPEED, precision_block=written(False))),
+    ),
+    ("bf16-auto", "nf4", [YES], trace(asks(PLUGIN, mode=written("nf4"), dtype=by_default(None)))),
+    ("bf16-auto", "with a dtype", [NO], trace(asks(PLUGIN, mode=written("nf4"), dtype=written("float16")))),
+    ("bf16-auto", "int8", [NO], trace(asks(PLUGIN, mode=written("int8"), dtype=by_default(None)))),
+    ("bf16-auto", "unknown", [MAYBE], trace(asks(PLUGIN, mode=DARK, dtype=by_default(None)))),
+    ("lightning-clip-with-fused-optimizer", "fused", [YES], trace(fitted(), built_optimizer(fused=written(True)))),
+    ("lightning-clip-with-fused-optimizer", "not fused", [NO], trace(fitted(), built_optimizer(fused=written(False)))),
+    (
+        "lightning-clip-with-fused-optimizer",
+        "no clipping",
+        [NO],
+        trace(fitted(clip=None), built_optimizer(fused=written(True))),
+    ),
+    ("lightning-clip-with-fused-optimizer", "L-BFGS", [YES], trace(fitted(clip=None), built_optimizer("LBFGS"))),
+    ("lightning-clip-with-fused-optimizer", "unknown", [MAYBE], trace(fitted(), built_optimizer(fused=DARK))),
+    ("lightning-clip-with-fused-optimizer", "no Lightning", [], trace(built_optimizer(fused=written(True)))),
+    ("eps-below-fp16", "lost", [YES], trace(operation("lost epsilon", dtype=Value("float16"), constant=written(1e-8)))),
+    (
+        "eps-below-fp16",
+        "float32",
+        [NO],
+        trace(operation("lost epsilon", dtype=Value("float32"), constant=written(1e-8))),
+    ),
+    ("eps-below-fp16", "unknown", [MAYBE], trace(operation("lost epsilon", dtype=DARK, constant=written(1e-8)))),
+    ("fp16-reduction", "square", [YES], trace(operation("square", dtype=Value("float16"), autocast=Value("none")))),
+    ("fp16-reduction", "on the CPU", [NO], trace(operation("square", dtype=Value("float16"), device=Value("cpu")))),
+    ("fp16-reduction", "unknown", [MAYBE], trace(operation("var", dtype=DARK))),
+    ("softmax-over-fully-masked-row", "two", [YES], trace(operation("masked softmax", constant=Value(2)))),
+    ("softmax-over-fully-masked-row", "one", [NO], trace(operation("masked softmax", constant=Value(1)))),
+    ("softmax-over-fully-masked-row", "unknown", [MAYBE], trace(operation("masked softmax", constant=DARK))),
+    ("backward-inside-autocast", "inside", [YES], trace(backward(inside_autocast=Value(True)))),
+    ("backward-inside-autocast", "outside", [NO], trace(backward(inside_autocast=Value(False)))),
+    (
+        "backward-inside-autocast",
+        "an engine's",
+        [NO],
+        trace(backward(inside_autocast=Value(True), engine="Accelerator")),
+    ),
+    ("backward-inside-autocast", "unknown", [MAYBE], trace(backward(inside_autocast=DARK))),
+    ("fp16-accumulation", "training", [YES], trace(named(ACCUMULATION, True), step())),
+    ("fp16-accumulation", "inference", [NO], trace(named(ACCUMULATION, True))),
+    ("fp16-accumulation", "off", [NO], trace(named(ACCUMULATION, False), step())),
+    ("fp16-accumulation", "unknown", [MAYBE], trace(Switch(where=at(6), name=ACCUMULATION, value=DARK), step())),
+    ("tf32-switch", "on", [YES], trace(named(TF32, True))),
+    ("tf32-switch", "off", [NO], trace(named(TF32, False))),
+    ("tf32-switch", "precision", [YES], trace(named("torch.set_float32_matmul_precision", "high"))),
+    ("tf32-switch", "unknown", [MAYBE], trace(Switch(where=at(6), name=TF32, value=DARK))),
+    (
+        "dims-not-multiple-of-8",
+        "50257",
+        [YES],
+        trace(engine(written("fp16")), operation("layer", constant=written(50257))),
+    ),
+    (
+        "dims-not-multiple-of-8",
+        "50304",
+        [NO],
+        trace(engine(written("fp16")), operation("layer", constant=written(50304))),
+    ),
+    (
+        "dims-not-multiple-of-8",
+        "float32",
+        [],
+        trace(engine(written("no")), operation("layer", constant=written(50257))),
+    ),
+    ("dims-not-multiple-of-8", "unknown", [MAYBE], trace(engine(written("fp16")), operation("layer", constant=DARK))),
+    ("fp16-conv-without-channels-last", "contiguous", [YES], trace(convolved("contiguous"))),
+    ("fp16-conv-without-channels-last", "channels last", [NO], trace(convolved("channels_last"))),
+    ("fp16-conv-without-channels-last", "no convolution", [], trace(convolved("none"))),
+    ("fp16-conv-without-channels-last", "unknown", [MAYBE], trace(convolved(None))),
     (
         "fp32-training",
         "fp32",

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Attention, Autocast, Engine, Model, Trace
-from t4lint.trace.questions import first_of_each
+from t4lint.trace.questions import first_of_each, in_fp16
 
 ALIGNMENT = 8  # 16 bytes of fp16: `minimum_gemm_alignment` on sm_75
 
@@ -41,16 +41,9 @@ ALIGNMENT = 8  # 16 bytes of fp16: `minimum_gemm_alignment` on sm_75
     default=False,
 )
 def head_dim_not_multiple_of_8(trace: Trace) -> Iterator[Candidate]:
-    if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0) or not _fp16(trace):
+    if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0) or not in_fp16(trace):
         return
     for attention in first_of_each(trace, Attention):
         if attention.role == "layer":
             size = attention.head_dim
-            yield Candidate(attention, size.test(lambda dim: dim % ALIGNMENT != 0), words={"size": size})
-
-
-def _fp16(trace: Trace) -> bool:
-    asked = [engine.mixed_precision.it for engine in trace.all(Engine)]
-    asked += [region.dtype.it for region in trace.all(Autocast) if region.enabled.it is True]
-    asked += [model.dtype.it for model in trace.all(Model)]
-    return any(dtype in ("fp16", "float16") for dtype in asked)
+            yield Candidate(attention, size.test(lambda dim: dim % ALIGNMENT != 0), words={"size": size.it})

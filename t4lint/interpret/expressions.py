@@ -443,6 +443,8 @@ def _binary(m: Machine, node: cst.BinaryOperation) -> Abstract:
     right = evaluate(m, node.right)
     name = type(node.operator).__name__
     value = binary(m, name, left, right)
+    if isinstance(value, Tensor):
+        return tensor_arithmetic(m, node, name, left, right, value)
     if (
         isinstance(value, Const)
         and name == "Multiply"
@@ -452,6 +454,16 @@ def _binary(m: Machine, node: cst.BinaryOperation) -> Abstract:
         # `1024 * 1024` is one literal for people
         return literal(m, value.value, node, m.frames[-1].source.code(node))
     return value
+
+
+def tensor_arithmetic(
+    m: Machine, node: cst.BinaryOperation, name: str, left: Abstract, right: Abstract, value: Tensor
+) -> Abstract:
+    """What torch's model makes of arithmetic with tensors."""
+    from t4lint.libraries.registry import arithmetic
+
+    with m.at(m.frames[-1].source, node):
+        return arithmetic(m, name, left, right, value)
 
 
 def _unary(m: Machine, node: cst.UnaryOperation) -> Abstract:

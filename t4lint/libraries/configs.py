@@ -25,6 +25,7 @@ from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.paths import text_of
 from t4lint.sources.configs import ConfigDocument, ConfigNode, config_from, read_config
 from t4lint.sources.files import display_path, is_file
+from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine
 
 MAX_NODES = 5_000  # values of one file that are followed
@@ -395,6 +396,23 @@ def deepspeed_engine(m: Any, config: Abstract, fallback: Abstract) -> Abstract |
     return Const("no")
 
 
+# the blocks of a DeepSpeed configuration that choose a precision (DeepSpeed 0.19 runtime/config.py)
+PRECISION_BLOCKS = ("fp16", "bf16", "bfloat16", "torch_autocast", "amp")
+
+
+def precision_block(m: Any, config: Abstract) -> Abstract:
+    """Is there a block that says something of the precision? Its provenance is the first key of the file."""
+    config = m.resolve(config)
+    if isinstance(config, Const) and isinstance(config.value, str):
+        document = load_file(m, config.value)
+        config = value_of(document.data) if document is not None else config
+    if not isinstance(config, DictValue) or not config.complete:
+        return Unknown("the DeepSpeed configuration")
+    first = next((value for value in config.items.values() if isinstance(value, Const)), None)
+    written = [step for step in first.origins if step.how == "key"] if first is not None else []
+    return Const(any(name in config.items for name in PRECISION_BLOCKS), tuple(written[:1]))
+
+
 @calls("deepspeed.initialize")
 def initialize(call: Call) -> Abstract:
     m = call.machine
@@ -406,6 +424,7 @@ def initialize(call: Call) -> Abstract:
         words = found[1] if found is not None else []
         config = Const(words[0].text) if words and words[0].text else Unknown("the DeepSpeed configuration")
     precision = deepspeed_engine(m, config, Const("no"))
+    m.emit(CallEvent, "initialize", function=call.name, arguments={"precision_block": precision_block(m, config)})
     m.emit(
         Engine,
         "DeepSpeed",

@@ -23,6 +23,7 @@ from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import EFFECTS, one_of, say_backward, set_device, share, state, trained_parameters
 from t4lint.libraries.torch_autocast import unknown_facts
 from t4lint.trace import Autocast, Engine, Model
+from t4lint.trace import Call as CallEvent
 from t4lint.trace import Step as OptimizerStep
 
 aliases({
@@ -32,6 +33,8 @@ aliases({
     "lightning.LightningDataModule": "lightning.pytorch.LightningDataModule",
     "lightning.Fabric": "lightning.fabric.Fabric",
     "lightning_fabric": "lightning.fabric",
+    "lightning.pytorch.plugins.precision.BitsandbytesPrecision": "lightning.pytorch.plugins.BitsandbytesPrecision",
+    "lightning.fabric.plugins.precision.BitsandbytesPrecision": "lightning.fabric.plugins.BitsandbytesPrecision",
     "lightning.pytorch.trainer.Trainer": "lightning.pytorch.Trainer",
     "lightning.fabric.fabric.Fabric": "lightning.fabric.Fabric",
 })  # fmt: skip
@@ -82,7 +85,16 @@ def trainer(call: Call) -> Abstract:
         "$site": m.here("default", f"{short} asks for no mixed precision"),
     })  # fmt: skip
     m.emit(Engine, short, result.uid, mixed_precision=mixed, accumulation=accumulation)
+    clips = {"gradient_clip_val": call.argument("gradient_clip_val", None, Const(None)), "precision": mixed}
+    m.emit(CallEvent, short, result.uid, function=call.name, arguments=clips)
     return result
+
+
+@calls("lightning.pytorch.plugins.BitsandbytesPrecision", "lightning.fabric.plugins.BitsandbytesPrecision")
+def bitsandbytes_precision(call: Call) -> Abstract:
+    told = {"mode": call.argument("mode", 0), "dtype": call.argument("dtype", 1, Const(None))}
+    call.machine.emit(CallEvent, "BitsandbytesPrecision", function=call.name, arguments=told)
+    return Unknown("a precision plugin")
 
 
 @calls("lightning.pytorch.Trainer(subclass)")

@@ -403,6 +403,12 @@ def call_tensor_method(m: Any, tensor: Tensor, name: str, arguments: Arguments) 
     return ungraphed(m, name, after(m, name, tensor, tensor_of(tensor, *others)))
 
 
+def arithmetic(m: Any, name: str, left: Abstract, right: Abstract, result: Tensor) -> Abstract:
+    from t4lint.libraries import torch_operations
+
+    return torch_operations.arithmetic(m, name, left, right, result)
+
+
 def call_builtin_method(m: Any, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:
     load("builtins")
     kind = "list" if isinstance(receiver, ListValue) else "dict" if isinstance(receiver, DictValue) else "constant"

@@ -40,6 +40,7 @@ from t4lint.trace import (
     HostSync,
     Loader,
     Model,
+    Operation,
     Optimizer,
     Scaler,
     Switch,
@@ -150,6 +151,7 @@ def layer(call: Call) -> Abstract:
         module.attributes["$children"] = ListValue(call.arguments.positional)
     else:
         module.attributes["$parameters"] = layer_parameters(call, name)
+        say_unaligned(call, name)
     return module
 
 
@@ -167,6 +169,18 @@ def reduced(value: Abstract, how: str) -> Abstract:
     if not isinstance(value, Tensor) or not how:
         return value
     return Tensor(replace(value.facts, reduced=how, divisor=1.0, divisor_origins=()), value.origins)
+
+
+WIDE = 512  # below it a dimension costs too little to matter; a threshold without a source
+SIZES = {"Linear": ("in_features", "out_features"), "Embedding": ("num_embeddings", "embedding_dim")}
+
+
+def say_unaligned(call: Call, name: str) -> None:
+    """Say which large dimension of a layer is no multiple of 8."""
+    for position, field in enumerate(SIZES.get(name, ())):
+        size = call.machine.resolve(call.arguments.get(field, position) or NONE)
+        if isinstance(size, Const) and isinstance(size.value, int) and size.value >= WIDE and size.value % 8:
+            call.machine.emit(Operation, "layer", constant=size)
 
 
 def parameter_count(module: Abstract, seen: set[int] | None = None) -> int | None:
@@ -335,9 +349,29 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
     m.emit(
         Forward, subject=target.uid, grad=recorded(m, target), training=state(target, "training"), dtype=Const(math),
-        device=state(target, "$device"),
+        device=state(target, "$device"), layout=layout_of(m, target),
     )  # fmt: skip
     return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
+
+
+def layout_of(m: Any, module: Any) -> Abstract:
+    """The memory format of a network of 2-d convolutions: "contiguous" unless a `.to(memory_format=...)` changed it."""
+    if not convolves(module):
+        return Const("none")
+    return m.resolve(module.attributes.get("$format") or Const("contiguous"))  # type: ignore[no-any-return]
+
+
+def convolves(module: Abstract, depth: int = 0) -> bool:
+    """Does it hold a 2-d convolution, as far as the project says it?"""
+    if isinstance(module, Object):
+        parts = [*child_modules(module)] if depth < 5 else []
+        return module.name == "torch.nn.Conv2d" or any(convolves(part, depth + 1) for part in parts)
+    if isinstance(module, ListValue) and depth < 5:
+        return any(convolves(part, depth + 1) for part in module.items)
+    if isinstance(module, Instance) and depth < 5:
+        parts = [value for key, value in module.attributes.items() if not key.startswith("$")]
+        return any(convolves(part, depth + 1) for part in parts if isinstance(part, Abstract))
+    return False
 
 
 def attention_maps(m: Any, model: Any, arguments: Arguments) -> Object | None:
@@ -504,6 +538,11 @@ def move_module(call: Call) -> Abstract:
                 dtype = kind
             elif "dtype" not in call.arguments.keywords or value is not call.arguments.keywords["dtype"]:
                 set_device(m, module, m.resolve(value))
+    layout = call.arguments.keywords.get("memory_format")
+    if layout is not None:
+        chosen = m.resolve(layout)
+        named = Const(chosen.name.rpartition(".")[2]) if isinstance(chosen, Symbol) else Unknown("the memory format")
+        m.write(inner(module).attributes, "$format", named)
     if dtype is not None:
         m.write(inner(module).attributes, "$dtype", dtype)
         family, keeps = cast_family(module)

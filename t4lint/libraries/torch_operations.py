@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from t4lint.interpret.operators import tensor_of
 from t4lint.interpret.values import Abstract, Const, Instance, Object, Symbol, Tensor, TensorFacts, Unknown
-from t4lint.libraries.api import Arguments, Call, calls, methods
+from t4lint.libraries.api import Arguments, Call, attribute, calls, methods
 from t4lint.libraries.torch_autocast import active_dtype, dtype_name
 from t4lint.trace import Operation
 
@@ -102,7 +103,145 @@ def masked_fill(call: Call) -> Abstract:
             constant=m.resolve(value),
             device=device(m, tensor),
         )
+        return filled(m, tensor, m.resolve(value))
     return tensor  # type: ignore[no-any-return]
+
+
+# --- what is lost in float16 -------------------------------------------------------------------------------------
+
+SUBNORMAL = 2.0**-24  # the smallest number that float16 can hold: 5.96e-8; half of it and less rounds to 0
+SENSITIVE = frozenset({"log", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "div", "div_", "true_divide"})
+
+
+def arithmetic(m: Any, name: str, left: Abstract, right: Abstract, result: Tensor) -> Abstract:
+    """An operator between tensors and numbers, where one of them is float16 for certain."""
+    if name == "Add":
+        tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
+        if isinstance(tensor, Tensor) and exact_dtype(m, tensor) == "float16":
+            return with_lost(m, tensor, m.resolve(number))
+    elif name == "Multiply" and isinstance(left, Tensor) and isinstance(right, Tensor):
+        if left.facts is right.facts and exact_dtype(m, left) == "float16":
+            say_overflow(m, "square", left)
+    elif name == "Power" and isinstance(left, Tensor) and isinstance(right, Const) and right.value == 2:
+        square(m, left)
+    elif name == "Divide" and isinstance(right, Tensor):
+        say_lost(m, "division", right)
+    return result
+
+
+def square(m: Any, tensor: Tensor) -> None:
+    """`x.pow(2)` and `x ** 2`: float32 under autocast, else of the tensor's dtype."""
+    if exact_dtype(m, tensor) == "float16" and active_dtype(m) == "none":
+        say_overflow(m, "square", tensor)
+
+
+def say_overflow(m: Any, what: str, tensor: Tensor) -> None:
+    m.emit(Operation, what, dtype=Const("float16"), autocast=region(m), device=device(m, tensor))
+
+
+def with_lost(m: Any, tensor: Tensor, number: Abstract) -> Tensor:
+    """A float16 tensor to which a number too small for float16 was added: the number is gone, and we remember it."""
+    if not (isinstance(number, Const) and isinstance(number.value, float) and 0 < number.value <= SUBNORMAL / 2):
+        return tensor
+    facts = exact(m, tensor.facts, "float16")
+    m.globals.setdefault("$lost", {})[id(facts)] = (facts, number)
+    return Tensor(facts)
+
+
+def say_lost(m: Any, what: str, tensor: Tensor) -> None:
+    """An operation that the lost number was to protect."""
+    found = m.globals.get("$lost", {}).get(id(tensor.facts))
+    if found is not None:
+        m.emit(
+            Operation, "lost epsilon", dtype=Const("float16"), autocast=region(m), constant=found[1], device=device(m, tensor),
+            evidence=what,
+        )  # fmt: skip
+
+
+@methods("tensor", "clamp", "clamp_", "clip", "clamp_min")
+def clamp(call: Call) -> Abstract:
+    m, tensor = call.machine, call.receiver
+    low = call.arguments.get("min", 0)
+    if exact_dtype(m, tensor) == "float16" and low is not None:
+        return with_lost(m, tensor, m.resolve(low))
+    return after(m, call.name, tensor, tensor)
+
+
+@methods("tensor", *sorted(SENSITIVE))
+def sensitive(call: Call) -> Abstract:
+    m, tensor = call.machine, call.receiver
+    name = call.name.rpartition(".")[2]
+    if name.startswith(("div", "true")):
+        other = call.arguments.get("other", 0)
+        if isinstance(other, Tensor):
+            say_lost(m, "division", other)
+    else:
+        say_lost(m, name, tensor)
+    others = [value for value in call.arguments.values() if isinstance(value, Tensor)]
+    return after(m, call.name, tensor, tensor_of(tensor, *others))
+
+
+@calls(*[f"torch.{name}" for name in ("log", "log2", "log10", "rsqrt", "sqrt", "reciprocal")])
+def sensitive_function(call: Call) -> Abstract:
+    from t4lint.libraries.torch import call_function
+
+    value = call.arguments.get("input", 0)
+    if isinstance(value, Tensor):
+        say_lost(call.machine, call.name.rpartition(".")[2], value)
+    return call_function(call)
+
+
+@methods("tensor", "pow", "square")
+def power(call: Call) -> Abstract:
+    m, tensor = call.machine, call.receiver
+    exponent = m.resolve(call.arguments.get("exponent", 0) or Const(2))
+    if isinstance(exponent, Const) and exponent.value == 2:
+        square(m, tensor)
+    return after(m, call.name, tensor, tensor)
+
+
+@methods("tensor", "var", "std")
+def spread(call: Call) -> Abstract:
+    m, tensor = call.machine, call.receiver
+    name = call.name.rpartition(".")[2]
+    if exact_dtype(m, tensor) == "float16":
+        say_overflow(m, name, tensor)
+    return after(m, call.name, tensor, tensor)
+
+
+@methods("tensor", "softmax", "log_softmax")
+def softmax(call: Call) -> Abstract:
+    m, tensor = call.machine, call.receiver
+    say_masked(m, tensor)
+    return after(m, call.name, tensor, tensor)
+
+
+@calls("torch.softmax", "torch.nn.functional.softmax", "torch.log_softmax", "torch.nn.functional.log_softmax")
+def softmax_function(call: Call) -> Abstract:
+    from t4lint.libraries.torch import call_function
+
+    value = call.arguments.get("input", 0)
+    if isinstance(value, Tensor):
+        say_masked(call.machine, value)
+    return call_function(call)
+
+
+def say_masked(m: Any, tensor: Tensor) -> None:
+    """A softmax over what was filled with -inf, by how many masks."""
+    found = m.globals.get("$filled", {}).get(id(tensor.facts))
+    if found is not None:
+        m.emit(Operation, "masked softmax", constant=Const(found[1]), device=device(m, tensor))
+
+
+def filled(m: Any, tensor: Tensor, value: Abstract) -> Tensor:
+    """A tensor with one mask of -inf more."""
+    if not (isinstance(value, Const) and isinstance(value.value, float) and value.value == float("-inf")):
+        return tensor
+    before = m.globals.get("$filled", {}).get(id(tensor.facts), (None, 0))[1]
+    known = exact_dtype(m, tensor)
+    facts = exact(m, tensor.facts, known) if known else replace(tensor.facts)
+    m.globals.setdefault("$filled", {})[id(facts)] = (facts, before + 1)
+    return Tensor(facts)
 
 
 @calls("torch.full")
@@ -128,6 +267,11 @@ FINFO = {
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38, 1.1920928955078125e-07, 1.1754943508222875e-38),
     "float64": (-1.7976931348623157e308, 1.7976931348623157e308, 2.220446049250313e-16, 2.2250738585072014e-308),
 }
+
+
+@attribute("torch.inf")
+def infinity(m: Any) -> Abstract:
+    return Const(float("inf"), (m.here("literal", "torch.inf"),))
 
 
 @calls("torch.finfo")

@@ -281,12 +281,16 @@ class HostSync(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward(Event):
-    """A model is called. `grad`: does autograd record it; `training`: is the module in training mode."""
+    """A model is called. `grad`: does autograd record it; `training`: is the module in training mode.
+
+    `layout`: the memory format of a network of 2-d convolutions ("channels_last", "contiguous"), "none" for any other.
+    """
 
     grad: Value
     training: Value
     dtype: Value = NOT_SAID  # of its matmuls
     device: Value = NOT_SAID  # of its weights
+    layout: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

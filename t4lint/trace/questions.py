@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from t4lint.trace.events import Backward, Event, Launch, Model, Predicate, Step
+from t4lint.trace.events import Autocast, Backward, Engine, Event, Launch, Model, Predicate, Step
 from t4lint.trace.trace import Trace
 from t4lint.trace.values import FALSE, Fact, Value
 
@@ -30,6 +30,14 @@ def asked_for_bf16(trace: Trace, value: Value) -> bool:
         for predicate in trace.all(Predicate)
         if "bf16" in predicate.function or "bfloat16" in predicate.function
     )
+
+
+def in_fp16(trace: Trace) -> bool:
+    """Is fp16 asked for anywhere: by an engine, an autocast region or the dtype of a model?"""
+    asked = [engine.mixed_precision.it for engine in trace.all(Engine)]
+    asked += [region.dtype.it for region in trace.all(Autocast) if region.enabled.it is True]
+    asked += [model.dtype.it for model in trace.all(Model)]
+    return any(dtype in ("fp16", "float16") for dtype in asked)
 
 
 def first_of_each(trace: Trace, kind: type[E]) -> Iterator[E]:

@@ -15,7 +15,7 @@ from statistics import median
 
 import libcst as cst
 
-from t4lint.engine import Options, Session, check, select
+from t4lint.engine import Options, Session, check
 from t4lint.findings import Problem
 from t4lint.sources.files import find, read
 
@@ -49,7 +49,7 @@ def lint(folder: Path) -> float:
 
 def slowest(folder: Path, count: int = 5) -> list[tuple[float, str]]:
     """The files whose own runs take longest."""
-    session = Session(Options(cwd=folder), select(()))
+    session = Session(Options(cwd=folder))
     times = []
     for script in session.order(session.collect([folder])):
         start = time.process_time()

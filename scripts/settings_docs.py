@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings themselves; `--check` only says whether it is current."""
+"""Writes docs/settings.md and t4lint/t4lint.schema.json from the settings; `--check` only says whether they are current."""
 
 from __future__ import annotations
 
@@ -15,9 +15,39 @@ HEAD = """\
 
 <!-- Written by scripts/settings_docs.py from t4lint/settings.py: change them there. -->
 
-A project's settings stand in `[tool.t4lint]` of `pyproject.toml`, or in `t4lint.toml` without that header. The nearest
-file above what is checked wins; flags of the command line win over it. A key that is not known is an error.
+A project's settings stand in `[tool.t4lint]` of `pyproject.toml`, or in `t4lint.toml` without that header. For each file
+that is checked the nearest of these above it wins; flags of the command line win over it. A key that is not known is an
+error. `t4lint settings FILE` shows what holds for a file and where each value comes from.
+
+```toml
+target = "colab"
+exclude = ["third_party"]
+per-file-ignores = { "tests/**" = ["precision"] }
+severity = { fp32-training = "note" }
+
+[rules.too-many-dataloader-workers]
+per-cpu = 2
+
+[[overrides]]
+paths = ["multi_gpu/**"]
+target = "g4dn.12xlarge"
+```
+
+A settings file may `extend` another one, also of another name. Where two say something, as there and in overrides, the nearer
+one comes on top: lists and tables add, `select` starts afresh, any other value replaces.
+
+Editors complete and check the file by `t4lint/t4lint.schema.json`, which `t4lint settings --schema` prints.
 """
+MANY = 3  # kinds of values that are not worth naming one by one
+SCHEMA = ROOT / "t4lint" / "t4lint.schema.json"
+
+_PLURALS = {
+    "text": "texts",
+    "anything": "values",
+    "a number": "numbers",
+    "a whole number": "whole numbers",
+    "a list of texts": "lists of texts",
+}
 
 Schema = dict[str, Any]
 
@@ -54,14 +84,16 @@ def _type(schema: Schema) -> str:
     if reference := schema.get("$ref"):
         return f"a table, see {reference.rpartition('/')[2]}"
     if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+        if len(choices) > MANY:
+            return "anything"
         return " or ".join(dict.fromkeys(_type(choice) for choice in choices if choice.get("type") != "null"))
     if values := schema.get("enum"):
         return ", ".join(f"`{json.dumps(value)}`" for value in values[:-1]) + f" or `{json.dumps(values[-1])}`"
     kind = schema.get("type")
     if kind == "array":
-        return f"a list of {_plural(schema.get('items', {}))}"
+        return f"a list of {_plural(schema.get('items', {}))}".replace("of a table", "of tables")
     if kind == "object":
-        return f"a table with {_plural(schema.get('additionalProperties', {}))}"
+        return f"a table with {_plural(schema.get('additionalProperties', {}))}".replace("with a table", "of tables")
     return {"string": "text", "boolean": "`true` or `false`", "integer": "a whole number", "number": "a number"}.get(
         str(kind), "anything"
     )
@@ -69,23 +101,22 @@ def _type(schema: Schema) -> str:
 
 def _plural(schema: object) -> str:
     found = _type(schema) if isinstance(schema, dict) else "anything"
-    return {"text": "texts", "anything": "values", "a number": "numbers", "a whole number": "whole numbers"}.get(
-        found, found
-    )
+    return _PLURALS.get(found, found)
 
 
 def main() -> int:
-    """Write the page, or with `--check` compare it."""
+    """Write the page and the schema, or with `--check` compare them."""
     sys.path.insert(0, str(ROOT))
-    from t4lint.settings import schema
+    from t4lint.asked import schema
 
-    text = page(schema())
-    if "--check" not in sys.argv[1:]:
-        FILE.write_text(text, encoding="utf-8", newline="\n")
-    elif FILE.read_text(encoding="utf-8") != text:
-        print(f"{FILE.relative_to(ROOT)} is out of date: run scripts/settings_docs.py", file=sys.stderr)
-        return 1
-    return 0
+    old = 0
+    for file, text in ((FILE, page(schema())), (SCHEMA, json.dumps(schema(), indent=2) + "\n")):
+        if "--check" not in sys.argv[1:]:
+            file.write_text(text, encoding="utf-8", newline="\n")
+        elif not file.is_file() or file.read_text(encoding="utf-8") != text:
+            print(f"{file.relative_to(ROOT)} is out of date: run scripts/settings_docs.py", file=sys.stderr)
+            old = 1
+    return old
 
 
 if __name__ == "__main__":

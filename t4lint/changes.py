@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from t4lint import baseline, suppress
-from t4lint.engine import Options, check, recheck, select, text_of
+from t4lint.engine import Options, check, chosen_by, everywhere, near, recheck, text_of
 from t4lint.findings import Finding, Problem, Report
-from t4lint.fix.loop import Outcome, apply
+from t4lint.fix.loop import Answer, Outcome, apply, ask
 from t4lint.fix.write import NotWritten
 from t4lint.fix.write import write as write_file
 from t4lint.rule import Confidence
 from t4lint.suppress import UNUSED
+
+Chooser = Callable[[Report, Finding, str], Answer]
+"""Asked with the report, the finding and the diff of its fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +87,29 @@ def checked(paths: Sequence[Path], options: Options) -> Report:
     return check(paths, options)
 
 
-def fix(paths: Sequence[Path], options: Options, only: OnlyNew, *, unsafe: bool) -> Fixed:
-    """Try the fixes of the chosen rules. All default rules watch, so that no fix brings a finding of another rule."""
+def fix(
+    paths: Sequence[Path], options: Options, only: OnlyNew, *, unsafe: bool, choose: Chooser | None = None
+) -> Fixed:
+    """Try the fixes of the chosen rules. All default rules watch, so that no fix brings a finding of another rule.
+
+    `choose` is asked for each fix, if it is given, and may also have a comment written.
+    """
     watching = replace(options, fixes=True)
     if options.select:
-        watching = replace(watching, select=(), extend_select=(*options.select, *options.extend_select))
+        more = (*options.select, *options.extend_select)
+        watching = everywhere(watching, select=(), extend_select=more)
     report = check(paths, watching)
-    chosen = {rule.name for rule in select(options.select, options.ignore, options.extend_select)} | {UNUSED.name}
     allowed = ("safe", "unsafe") if unsafe else ("safe",)
     elsewhere: set[str] = set()
 
+    @cache
+    def chosen(path: str) -> set[str]:
+        return {rule.name for rule in chosen_by(near(options, options.cwd / path))} | {UNUSED.name}
+
     def wanted(finding: Finding) -> bool:
-        if finding.rule not in chosen or finding.fix is None or finding.fix.safety not in allowed:
+        if finding.rule not in chosen(finding.location.path) or finding.fix is None:
+            return False
+        if finding.fix.safety not in allowed:
             return False
         outside = {edit.path for edit in finding.fix.edits} - set(report.checked)
         elsewhere.update(outside)
@@ -108,7 +122,11 @@ def fix(paths: Sequence[Path], options: Options, only: OnlyNew, *, unsafe: bool)
         before = {path: text(path) or "" for path in texts}
         return only.fixable(recheck(paths, watching, texts, scripts), before, texts)
 
-    outcome = apply(only.fixable(report, {}, {}), again, text, wanted)
+    fixable = only.fixable(report, {}, {})
+    if choose is None:
+        outcome = apply(fixable, again, text, wanted)
+    else:
+        outcome = ask(fixable, again, text, wanted, partial(choose, report), suppress.with_ignore)
     return Fixed(outcome, report, tuple(sorted(elsewhere)))
 
 
@@ -129,8 +147,15 @@ def add_ignores(report: Report, options: Options, reason: str) -> tuple[Problem,
     text = partial(text_of, options=options, sources=report.sources)
     after = {path: new for path, new in suppress.add_ignores(report, text, reason).items() if path in report.checked}
     problems = _write_all({path: text(path) or "" for path in after}, after, options.cwd)
-    count = sum(finding.location.path in after for finding in report.findings)
+    findings = [finding for finding in report.findings if finding.rule != UNUSED.name]
+    left = sorted({it.location.path for it in findings} - after.keys())
+    count = sum(finding.location.path in after for finding in findings)
     print(f"Wrote comments for {_counted(count, 'finding')} in {_counted(len(after), 'file')}", file=sys.stderr)
+    if left:
+        print(
+            f"No comment can stand in {', '.join(left)}, or it was not named; --baseline FILE hides findings there too",
+            file=sys.stderr,
+        )
     return (*report.problems, *problems)
 
 

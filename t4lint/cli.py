@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from t4lint import __version__
 
 if TYPE_CHECKING:
-    from t4lint.changes import Fixed, OnlyNew
+    from t4lint.asked import Asked
+    from t4lint.changes import Chooser, Fixed, OnlyNew
     from t4lint.engine import Options
     from t4lint.findings import Finding, Problem, Report
     from t4lint.record.launch import Limits
     from t4lint.report.outputs import Output
-    from t4lint.settings import Loaded
+    from t4lint.rule import Rule
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-COMMANDS = ("check", "verify", "explain", "rules", "targets")
+COMMANDS = ("check", "verify", "explain", "rules", "settings", "targets")
 # As in t4lint/rule.py, which is not imported for `--help`.
 SEVERITIES = ("error", "warning", "note")
 CONFIDENCES = ("certain", "likely", "possible")
@@ -93,31 +94,33 @@ def _check(args: argparse.Namespace) -> int:
     wanted = _outputs(args.output_format)
     _cwd()
     paths, text = _paths(args)
-    loaded = _settings(paths)
+    asked = _asked(args, paths)
     _catch_contradictions(args)
     if args.force_exclude and text is None:
-        paths = _not_excluded(paths, loaded)
-    if args.fix or args.diff or args.add_ignores is not None or args.write_baseline:
-        return _change(args, loaded, paths, text, wanted)
+        paths = _not_excluded(paths, asked)
+    if args.fix or args.interactive or args.diff or args.add_ignores is not None or args.write_baseline:
+        return _change(args, asked, paths, text, wanted)
 
     def check() -> Report:
         from t4lint import engine
 
-        options = _options(args, loaded, text)
+        options = _options(args, asked, text)
         if any(output.format in FORMATS_WITH_FIXES for output in wanted):
             return engine.check_with_fixes(paths, options)
         return engine.check(paths, options)
 
-    report = _report(args, loaded, check)
+    report = _report(args, asked, check)
     if args.baseline or args.diff_base:
-        report = _only_new(args, loaded).of(report)
-    return _deliver(args, loaded, report, wanted)
+        report = _only_new(args, asked).of(report)
+    return _deliver(args, asked, report, wanted)
 
 
 def _catch_contradictions(args: argparse.Namespace) -> None:
     """Flags that only make sense with others, or without them."""
-    if args.unsafe_fixes and not (args.fix or args.diff):
+    if args.unsafe_fixes and not (args.fix or args.diff or args.interactive):
         raise UsageError("--unsafe-fixes goes with --fix or --diff")
+    if args.interactive and (args.diff or not sys.stdin.isatty()):
+        raise UsageError("-i does not go with --diff" if args.diff else "-i asks questions, and stdin is no terminal")
     if args.write_baseline and not args.baseline:
         raise UsageError("--write-baseline needs --baseline FILE, the file to write")
     actions = ("--fix", "--diff", "--add-ignores", "--write-baseline")
@@ -126,33 +129,33 @@ def _catch_contradictions(args: argparse.Namespace) -> None:
         raise UsageError(f"{given[0]} and {given[1]} do not go together")
 
 
-def _only_new(args: argparse.Namespace, loaded: Loaded) -> OnlyNew:
+def _only_new(args: argparse.Namespace, asked: Asked) -> OnlyNew:
     from t4lint.baseline import BaselineError
     from t4lint.changes import OnlyNew
 
     try:
-        least = args.min_confidence or loaded.settings.min_confidence
+        least = args.min_confidence or asked.base.settings.min_confidence
         return OnlyNew.read(args.baseline, args.diff_base, Path.cwd(), least)
     except BaselineError as error:
         raise UsageError(str(error)) from None
 
 
 def _change(
-    args: argparse.Namespace, loaded: Loaded, paths: list[Path], text: str | None, wanted: tuple[Output, ...]
+    args: argparse.Namespace, asked: Asked, paths: list[Path], text: str | None, wanted: tuple[Output, ...]
 ) -> int:
     """The commands that change files: what they do is in changes.py."""
     from t4lint import changes
 
-    options = _options(args, loaded, text)
-    failed = _report(args, loaded, lambda: changes.checked(paths, options))
+    options = _options(args, asked, text)
+    failed = _report(args, asked, lambda: changes.checked(paths, options))
     if failed.problems and not failed.files:
-        return _deliver(args, loaded, failed, wanted)
+        return _deliver(args, asked, failed, wanted)
     if args.write_baseline:
         return _said(changes.write_baseline(failed, args.baseline))
-    only = _only_new(args, loaded)
+    only = _only_new(args, asked)
     if args.add_ignores is not None:
         return _said(changes.add_ignores(only.of(failed), options, args.add_ignores))
-    done = changes.fix(paths, options, only, unsafe=args.unsafe_fixes)
+    done = changes.fix(paths, options, only, unsafe=args.unsafe_fixes or args.interactive, choose=_chooser(args))
     if args.diff:
         return _show_diff(done)
     if text is not None:
@@ -160,17 +163,26 @@ def _change(
 
         outputs.to_screen(next(iter(done.outcome.after.values()), text))
         report = changes.remaining(done, paths, options, only)
-        return _said(report.problems) or _exit_code(args, loaded, report)
+        return _said(report.problems) or _exit_code(args, asked, report)
     report = changes.write(done, paths, options, only)
-    code = _deliver(args, loaded, report, wanted)
+    code = _deliver(args, asked, report, wanted)
     print(done.summary, file=sys.stderr)
     return code
+
+
+def _chooser(args: argparse.Namespace) -> Chooser | None:
+    if not args.interactive:
+        return None
+    from t4lint.interactive import Asker
+
+    return Asker()
 
 
 def _said(problems: tuple[Problem, ...]) -> int:
     """Problems go to stderr; the code says whether there were any."""
     for problem in problems:
-        print(f"t4lint: error: {problem.path}: {problem.message}", file=sys.stderr)
+        line = f":{problem.line}" if problem.line else ""
+        print(f"t4lint: error: {problem.path}{line}: {problem.message}", file=sys.stderr)
     return FAILED if problems else CLEAN
 
 
@@ -190,7 +202,7 @@ def _verify(args: argparse.Namespace) -> int:
     if not args.rest:
         raise UsageError(f"verify needs the command to run, after two dashes: {VERIFY_EXAMPLE}")
     wanted = _outputs(args.output_format)
-    loaded = _settings([_cwd()])
+    asked = _asked(args, [_cwd()], nearest=False)
 
     def verify() -> Report:
         from t4lint.record.launch import Limits, listening
@@ -202,13 +214,13 @@ def _verify(args: argparse.Namespace) -> int:
         screen.announce(args.rest, Path.cwd(), limits)
         more = {} if limits == Limits(args.steps, args.timeout) else {"limits": limits}
         with listening(screen):
-            options = _options(args, loaded)
+            options = _options(args, asked)
             return verify(
                 args.rest, options=options, device=args.device, steps=args.steps, timeout=args.timeout, **more
             )
 
-    report = _report(args, loaded, verify)
-    code = _deliver(args, loaded, report, wanted)
+    report = _report(args, asked, verify)
+    code = _deliver(args, asked, report, wanted)
     if any(output.format == "text" and output.file is None for output in wanted):
         _show_verdicts(report)
     return code
@@ -272,10 +284,23 @@ def _catch_misspelt_command(names: list[str]) -> None:
         raise UsageError(f"there is no command, file or folder {names[0]!r}{hint}")
 
 
-def _settings(paths: Sequence[Path]) -> Loaded:
+def _asked(args: argparse.Namespace, paths: Sequence[Path], *, nearest: bool = True) -> Asked:
+    """The flags over the settings. A command that is run has those of its folder, files that are checked each its nearest."""
     from t4lint import settings
+    from t4lint.asked import Asked, Flags
 
-    return settings.load(settings.common_folder(paths))
+    flags = Flags(
+        target=args.target,
+        select=_names(args.select),
+        ignore=_names(args.ignore),
+        extend_select=_names(args.extend_select),
+        min_confidence=args.min_confidence,
+    )
+    if args.isolated:
+        return Asked(flags, settings.NOTHING, None, Path.cwd())
+    found = settings.Nearest()
+    base = found.loaded(settings.common_folder(paths))
+    return Asked(flags, base, found if nearest else None, Path.cwd())
 
 
 def _cwd() -> Path:
@@ -285,47 +310,25 @@ def _cwd() -> Path:
         raise UsageError("the working directory does not exist any more") from None
 
 
-def _not_excluded(paths: list[Path], loaded: Loaded) -> list[Path]:
+def _not_excluded(paths: list[Path], asked: Asked) -> list[Path]:
     """The paths that `exclude` leaves: pre-commit and editors name files that a walk would not come to."""
-    if not loaded.settings.exclude:
-        return paths
-    from pathspec import GitIgnoreSpec
-
-    root = loaded.file.parent if loaded.file is not None else Path.cwd()
-    try:
-        excluded = GitIgnoreSpec.from_lines(loaded.settings.exclude)
-    except Exception:  # pathspec's own errors have changed their base; the walk names the bad pattern
-        return paths
-    kept = []
-    for path in paths:
-        relative = Path(os.path.relpath(path, root)).as_posix()
-        # A folder is its own business and that of the walk below it, unless a pattern names it.
-        if relative.startswith("..") or not excluded.match_file(f"{relative}/" if path.is_dir() else relative):
-            kept.append(path)
-    return kept
+    nearest = asked.nearest
+    # A folder is its own business and that of the walk below it, unless a pattern names it.
+    return paths if nearest is None else [it for it in paths if not nearest.excludes(it, folder=it.is_dir())]
 
 
-def _options(args: argparse.Namespace, loaded: Loaded, stdin_text: str | None = None) -> Options:
-    """Flags over settings. `--select` starts afresh; `--ignore` and `--extend-select` add to what the settings say."""
-    from t4lint.engine import Options
+def _options(args: argparse.Namespace, asked: Asked, stdin_text: str | None = None) -> Options:
+    """What the engine is to do; text from stdin stands for the file that it is said to be."""
+    from dataclasses import replace
 
-    given = loaded.settings
-    select, ignore, extend = _names(args.select), _names(args.ignore), _names(args.extend_select)
-    if not select:
-        select, ignore, extend = given.select, (*given.ignore, *ignore), (*given.extend_select, *extend)
-    return Options(
-        target=args.target or given.target,
-        select=select,
-        ignore=ignore,
-        extend_select=extend,
-        min_confidence=args.min_confidence or given.min_confidence,
-        exclude=given.exclude,
-        versions=given.versions,
-        cwd=Path.cwd(),
-        show_trace=args.show_trace,
-        stdin_filename=args.stdin_filename if stdin_text is not None else None,
-        stdin_text=stdin_text,
-    )
+    texts = {_shown(args.stdin_filename): stdin_text} if stdin_text is not None else {}
+    return replace(asked.options(), show_trace=args.show_trace, texts=texts)
+
+
+def _shown(name: str) -> str:
+    from t4lint.sources.files import display_path
+
+    return display_path(Path(name), Path.cwd())
 
 
 def _names(values: Iterable[str]) -> tuple[str, ...]:
@@ -333,64 +336,59 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-def _report(args: argparse.Namespace, loaded: Loaded, make: Callable[[], Report]) -> Report:
+def _report(args: argparse.Namespace, asked: Asked, make: Callable[[], Report]) -> Report:
     """What `make` finds; with bad settings nothing is run, and the report says what is wrong with them."""
-    problems = loaded.problems or _target_problems(args, loaded)
-    if not problems:
-        try:
-            return make()
-        except ValueError as error:
-            from t4lint.engine import UnknownRule
-
-            if not isinstance(error, UnknownRule):
-                raise
-            problems = _rule_problems(args, loaded)
-            if not problems:
-                raise UsageError(str(error)) from None
     from t4lint.findings import Report
 
-    return Report(target=args.target or loaded.settings.target, findings=(), problems=problems, runs=(), files=0)
+    _catch_unknown_target(args)
+    problems = asked.base.problems
+    if not problems:
+        from t4lint.ruleset import BadOption, BadRules, UnknownRule
+
+        try:
+            return _with_problems(make(), asked)
+        except (UnknownRule, BadOption, BadRules) as error:
+            _catch_unknown_rules(args, asked)
+            problems = asked.rule_problems()
+            if not problems:
+                raise UsageError(str(error)) from None
+    target = args.target or asked.base.settings.target
+    return Report(target=target, findings=(), problems=problems, runs=(), files=0)
 
 
-def _target_problems(args: argparse.Namespace, loaded: Loaded) -> tuple[Problem, ...]:
-    """An unknown target: a mistake in the settings, or in the flags."""
-    name = args.target or loaded.settings.target
-    if name == DEFAULT_TARGET:
-        return ()
+def _with_problems(report: Report, asked: Asked) -> Report:
+    """The report with what is wrong in the settings files that were met on the way."""
+    from dataclasses import replace
+
+    problems = (*(asked.nearest.problems if asked.nearest is not None else ()), *asked.rule_problems())
+    return replace(report, problems=(*report.problems, *problems)) if problems else report
+
+
+def _catch_unknown_target(args: argparse.Namespace) -> None:
+    if args.target in (None, DEFAULT_TARGET):
+        return
     from t4lint.devices import UnknownTarget, find_target
 
     try:
-        find_target(name)
+        find_target(args.target)
     except UnknownTarget as error:
-        if args.target:
-            raise UsageError(f"{error} (`t4lint targets` lists them)") from None
-        return (loaded.problem(str(error), "target"),)
-    return ()
+        raise UsageError(f"{error} (`t4lint targets` lists them)") from None
 
 
-def _rule_problems(args: argparse.Namespace, loaded: Loaded) -> tuple[Problem, ...]:
-    """The unknown rules in the settings, with their lines; those in the flags are a mistake of the command line."""
+def _catch_unknown_rules(args: argparse.Namespace, asked: Asked) -> None:
+    """Unknown rules in the flags are a mistake of the command line."""
+    from t4lint.ruleset import BadRules, UnknownRule, named
+
     for name in _names([*args.select, *args.ignore, *args.extend_select]):
-        if said := _unknown_rule(name):
-            raise UsageError(said)
-    given = loaded.settings
-    named = [("select", given.select), ("ignore", given.ignore), ("extend-select", given.extend_select)]
-    faults = [(said, key, name) for key, names in named for name in names if (said := _unknown_rule(name))]
-    return tuple(loaded.problem(*fault) for fault in faults)
+        try:
+            named([name], asked.base.settings.own_rules)
+        except UnknownRule as error:
+            raise UsageError(str(error)) from None
+        except BadRules:
+            return
 
 
-def _unknown_rule(name: str) -> str:
-    """What the engine says about a name that is no rule; nothing when it is one."""
-    from t4lint import engine
-
-    try:
-        engine.select([name], [], [])
-    except engine.UnknownRule as error:
-        return str(error)
-    return ""
-
-
-def _deliver(args: argparse.Namespace, loaded: Loaded, report: Report, wanted: tuple[Output, ...]) -> int:
+def _deliver(args: argparse.Namespace, asked: Asked, report: Report, wanted: tuple[Output, ...]) -> int:
     """Write the report, and say by the exit code how it went."""
     from t4lint.report import outputs
 
@@ -400,7 +398,7 @@ def _deliver(args: argparse.Namespace, loaded: Loaded, report: Report, wanted: t
         raise UsageError(str(error)) from None
     if args.statistics:
         _statistics(report)
-    return FAILED if report.problems else _exit_code(args, loaded, report)
+    return FAILED if report.problems else _exit_code(args, asked, report)
 
 
 def _statistics(report: Report) -> None:
@@ -413,10 +411,12 @@ def _statistics(report: Report) -> None:
         print(f"{count:>{width}}  {rule}", file=sys.stderr)
 
 
-def _exit_code(args: argparse.Namespace, loaded: Loaded, report: Report) -> int:
-    failing = _at_least(args.fail_on or loaded.settings.fail_on)
-    found = any(finding.severity in failing for finding in report.findings if not _is_refuted(finding))
-    return FOUND if found and not args.exit_zero else CLEAN
+def _exit_code(args: argparse.Namespace, asked: Asked, report: Report) -> int:
+    def fails(finding: Finding) -> bool:
+        least = args.fail_on or asked.settings(Path.cwd() / finding.location.path).fail_on
+        return finding.severity in _at_least(least) and not _is_refuted(finding)
+
+    return FOUND if any(map(fails, report.findings)) and not args.exit_zero else CLEAN
 
 
 def _at_least(severity: str) -> tuple[str, ...]:
@@ -441,11 +441,10 @@ def _outputs(given: Sequence[str], known: Sequence[str] | None = None) -> tuple[
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from t4lint import engine
     from t4lint.report import outputs, page
     from t4lint.suppress import UNUSED
 
-    known = {rule.name: rule for rule in (*engine.rules(), UNUSED)}
+    known = {rule.name: rule for rule in (*_known_rules(), UNUSED)}
     rule = known.get(args.rule)
     if rule is None:
         hint = _suggestion(args.rule, known) or "; `t4lint rules` lists them"
@@ -458,14 +457,55 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _rules(args: argparse.Namespace) -> int:
-    from t4lint import engine
     from t4lint.report import outputs, page
 
     if args.output_format == "json":
-        outputs.to_screen(page.rules_json(engine.rules()), json=True)
+        outputs.to_screen(page.rules_json(_known_rules()), json=True)
     else:
         width = outputs.terminal_width() if outputs.is_terminal() else None
-        outputs.to_screen(page.rules_text(engine.rules(), width=width))
+        outputs.to_screen(page.rules_text(_known_rules(), width=width))
+    return CLEAN
+
+
+def _known_rules() -> tuple[Rule, ...]:
+    """The rules that t4lint ships, and those that the settings of this folder name."""
+    from t4lint import ruleset, settings
+
+    try:
+        return ruleset.rules(settings.load(_cwd()).settings.own_rules)
+    except ruleset.BadRules as error:
+        raise UsageError(str(error)) from None
+
+
+def _show_settings(args: argparse.Namespace) -> int:
+    from t4lint.report import outputs, page
+
+    if args.schema:
+        import json
+
+        from t4lint.asked import schema
+
+        outputs.to_screen(json.dumps(schema(), indent=2) + "\n", json=True)
+        return CLEAN
+    from t4lint import ruleset, settings
+    from t4lint.asked import Asked, Flags
+    from t4lint.engine import chosen_by
+
+    file = _cwd() / args.path
+    file = file / "__init__.py" if file.is_dir() else file  # of a folder: what holds for a file in it
+    nearest = settings.Nearest()
+    asked = Asked(Flags(), nearest.loaded(file.parent), nearest, _cwd())
+    try:
+        names = [rule.name for rule in chosen_by(asked.for_file(file))] if not nearest.problems else []
+    except (ruleset.UnknownRule, ruleset.BadOption, ruleset.BadRules):
+        return _said(asked.rule_problems())
+    if nearest.problems:
+        return _said(nearest.problems)
+    found, sources = nearest.explained(file)
+    if args.output_format == "json":
+        outputs.to_screen(page.settings_json(args.path, found, sources, names), json=True)
+    else:
+        outputs.to_screen(page.settings_text(args.path, found, sources, len(names)))
     return CLEAN
 
 
@@ -522,6 +562,12 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("rule", metavar="RULE")
     rules = command("rules", _rules, "list the rules", "t4lint rules [--output-format json]")
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
+    shown = command(
+        "settings", _show_settings, "show the settings of a file, and where each comes from", "t4lint settings [FILE]"
+    )
+    shown.add_argument("path", nargs="?", default=".", metavar="FILE", help="a file or folder (default: this folder)")
+    shown.add_argument("--output-format", choices=("text", "json"), default="text")
+    shown.add_argument("--schema", action="store_true", help="print the JSON schema of the settings, for editors")
     command("targets", _targets, "list the GPUs, places and instances that --target knows", "t4lint targets")
     return parser
 
@@ -543,6 +589,7 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--fix", action="store_true", help="apply the safe fixes, and report what remains")
     add("--unsafe-fixes", action="store_true", help="with --fix or --diff: the fixes that change numerics too")
+    add("-i", "--interactive", action="store_true", help="ask for each fix, the unsafe ones too, showing its diff")
     add("--diff", action="store_true", help="show what --fix would change, and change nothing")
     add(
         "--add-ignores", nargs="?", const="", metavar="REASON",
@@ -579,10 +626,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add("--extend-select", action="append", default=[], metavar="RULES", help="run these too")
     add("--min-confidence", choices=CONFIDENCES, help="show findings that are at least this sure (default: likely)")
     add("--fail-on", choices=SEVERITIES, help="exit with 1 for findings at least this severe (default: warning)")
+    add("--isolated", action="store_true", help="do as if there were no settings files")
     add("--exit-zero", action="store_true", help="exit with 0 also when there are findings")
     add(
         "--output-format", action="append", default=[], metavar="FORMAT[:FILE]",
-        help="text or json, to the screen or to a file; may be given several times",
+        help="text (default), concise, json, jsonl, github, sarif, gitlab, junit, rdjson or markdown, to the screen or to "
+        "a file; may be given several times",
     )  # fmt: skip
     add("--statistics", action="store_true", help="count the findings of each rule, on stderr")
     add("--show-trace", action="store_true", help="show what was understood of the program, and what was not")

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
-import pkgutil
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.devices import Target, find_target
 from t4lint.findings import Finding, Problem, Related, Report, RunInfo
 from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Edit, Rule, Severity
+from t4lint.ruleset import UnknownRule, named, rules, select
+from t4lint.sources.configs import is_config
 from t4lint.sources.document import Document, LaunchCommand, ShellFragment
-from t4lint.sources.files import display_path, find, read
+from t4lint.sources.files import display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
-from t4lint.suppress import UNUSED
+from t4lint.suppress import MARK, UNUSED
 from t4lint.trace import Event, Location, Origin, Trace, Value
 
 if TYPE_CHECKING:
@@ -34,10 +33,6 @@ ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
 
 
-class UnknownRule(ValueError):  # noqa: N818
-    """A rule name or family that does not exist; the message suggests the nearest."""
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """What an invocation asks for."""
@@ -47,56 +42,35 @@ class Options:
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     min_confidence: Confidence = "likely"
+    severity: Mapping[str, Severity] = field(default_factory=dict)  # of rules and families, in the place of their own
+    rule_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    own_rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    exclude_root: Path | None = None  # the folder that the patterns are relative to; without it each path given
     versions: Mapping[str, str] = field(default_factory=dict)
     cwd: Path = field(default_factory=Path.cwd)
     show_trace: bool = False
-    stdin_filename: str | None = None
-    stdin_text: str | None = None
     fixes: bool = False  # render the fixes of findings
-    texts: Mapping[str, str] = field(default_factory=dict)  # in the place of files, by path as shown
+    near: Callable[[Path], Options] | None = None  # what holds for a file, where settings differ
+    texts: Mapping[str, str] = field(default_factory=dict)  # open buffers, by path as shown: each stands for that file
 
 
-# --- rules -------------------------------------------------------------------------------------------------------
+def everywhere(options: Options, **changes: Any) -> Options:
+    """Options with changes that hold for every file, whatever the settings near it say."""
+    nearest = options.near
+    if nearest is None:
+        return replace(options, **changes)
+    return replace(options, **changes, near=lambda file: replace(nearest(file), **changes))
 
 
-@cache
-def rules() -> tuple[Rule, ...]:
-    """All rules that t4lint ships, by family and name."""
-    package = importlib.import_module("t4lint.rules")
-    found: list[Rule] = []
-    for info in pkgutil.walk_packages(package.__path__, "t4lint.rules."):
-        if info.ispkg:
-            continue
-        module = importlib.import_module(info.name)
-        found.extend(value for value in vars(module).values() if isinstance(value, Rule))
-    return tuple(sorted(found, key=lambda rule: (rule.family, rule.name)))
+def near(options: Options, file: Path) -> Options:
+    """The options that hold for a file."""
+    return options if options.near is None else options.near(file)
 
 
-def select(names: Sequence[str], ignore: Sequence[str] = (), extend: Sequence[str] = ()) -> tuple[Rule, ...]:
-    """The rules that are to run: those on by default, or those named (a rule, a family or `all`)."""
-    requested = named([*names, *extend])
-    chosen = requested if names else requested | {rule.name for rule in rules() if rule.default}
-    chosen = chosen - named(ignore)
-    return tuple(replace(rule, requested=rule.name in requested) for rule in rules() if rule.name in chosen)
-
-
-def named(names: Iterable[str]) -> set[str]:
-    known = {rule.name for rule in rules()} | {UNUSED.name}
-    families = {rule.family for rule in rules()}
-    found: set[str] = set()
-    for name in names:
-        if name == "all":
-            found |= known
-        elif name in known:
-            found.add(name)
-        elif name in families:
-            found |= {rule.name for rule in rules() if rule.family == name}
-        else:
-            near = difflib.get_close_matches(name, [*known, *families], n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; `t4lint rules` lists them"
-            raise UnknownRule(f"there is no rule or family {name!r}{hint}")
-    return found
+def chosen_by(options: Options) -> tuple[Rule, ...]:
+    """The rules that an invocation asks for."""
+    return select(options.select, options.ignore, options.extend_select, options.own_rules, options.rule_options)
 
 
 # --- checking ----------------------------------------------------------------------------------------------------
@@ -104,8 +78,7 @@ def named(names: Iterable[str]) -> set[str]:
 
 def check(paths: Sequence[Path], options: Options) -> Report:
     """Lint files and folders. Nothing of the user's is imported or run."""
-    chosen = select(options.select, options.ignore, options.extend_select)
-    session = Session(options, chosen)
+    session = Session(options)
     files = session.collect(paths)
     for script in session.order(files):
         session.check_script(script)
@@ -118,8 +91,7 @@ def check_command(argv: Sequence[str], options: Options) -> Report:
 
     text = shlex.join(argv) + "\n"
     document = Document("<command line>", options.cwd / "<command line>", "shell", text)
-    chosen = select(options.select, options.ignore, options.extend_select)
-    session = Session(options, chosen)
+    session = Session(options)
     session.sources[document.path] = text
     started = [launch for launch in launches(document, options.cwd) if launch.file is not None]
     if not started:
@@ -151,7 +123,7 @@ def recheck(
     options = replace(options, texts={**options.texts, **texts}, fixes=scripts is None)
     if scripts is None:
         return check(paths, options)
-    session = Session(options, select(options.select, options.ignore, options.extend_select))
+    session = Session(options)
     files = session.collect(paths)
     for script in scripts:
         session.check_script(options.cwd / script)
@@ -162,19 +134,65 @@ def text_of(path: str, options: Options, sources: Mapping[str, str]) -> str | No
     """The text of a file by its path as shown: the one that stands in its place, else the file's own."""
     if path in options.texts:
         return options.texts[path]
-    if path in sources:
+    if path in sources and not path.endswith(".ipynb"):  # of a notebook they hold only the code
         return sources[path]
     document = read(options.cwd / path, path)
     return None if isinstance(document, Problem) else document.text
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What holds for some files: what was asked for, and what that means."""
+
+    options: Options
+    rules: tuple[Rule, ...]
+    target: Target
+    severities: Mapping[str, Severity]
+
+    def of(self, finding: Finding) -> Finding | None:
+        """A finding in one of the files as it is shown there; None where it is not wanted."""
+        if all(rule.name != finding.rule for rule in self.rules):
+            return None
+        if CONFIDENCES.index(finding.confidence) < CONFIDENCES.index(self.options.min_confidence):
+            return None
+        severity = self.severities.get(finding.rule)
+        return finding if severity is None else replace(finding, severity=severity)
+
+    def excludes(self, file: Path) -> bool:
+        root = self.options.exclude_root
+        if root is None or not self.options.exclude:
+            return False
+        from pathspec import GitIgnoreSpec
+
+        relative = Path(os.path.relpath(file, root)).as_posix()
+        return not relative.startswith("..") and GitIgnoreSpec.from_lines(self.options.exclude).match_file(relative)
+
+
+def _settings_of(options: Options) -> tuple[object, ...]:
+    """The part of options that may differ between files."""
+    it = options
+    selected = it.select, it.ignore, it.extend_select, it.own_rules, it.rule_options
+    return it.target, selected, it.min_confidence, it.severity, it.exclude, it.exclude_root, it.versions
+
+
+def _severities(options: Options) -> dict[str, Severity]:
+    """The severities by rule: what is said of a rule itself wins over what is said of its family."""
+    by_name = {
+        name: severity for name, severity in options.severity.items() if name in named([name], options.own_rules)
+    }
+    families = {name: severity for name, severity in options.severity.items() if name not in by_name}
+    by_family = {rule: it for name, it in families.items() for rule in named([name], options.own_rules)}
+    return {**by_family, **by_name}
+
+
 class Session:
     """One invocation: the projects that were read, and the findings so far."""
 
-    def __init__(self, options: Options, chosen: tuple[Rule, ...]) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
-        self.rules = chosen
-        self.target: Target = find_target(options.target)
+        self.held: dict[Path, Held] = {}
+        self.all_held: list[Held] = []
+        self.here = self.holding(options)
         self.problems: list[Problem] = []
         self.runs: list[RunInfo] = []
         self.notes: list[str] = []
@@ -186,13 +204,36 @@ class Session:
         self.entered: dict[Path, set[int]] = {}
         self.data: dict[Path, str] = {}
         self.notebooks: dict[Path, NotebookDocument] = {}
+        self.notebook_texts: dict[Path, str] = {}  # of those with comments for t4lint
         self.imported: set[Path] = set()
-        self.gates: dict[Path, Gate] = {}
+        self.gates: dict[tuple[Path, int], Gate] = {}
         self.trace: list[str] = []
         self.deferred: dict[Path, tuple[Machine, int, bool]] = {}  # modules that a run has loaded
         self.triggers: dict[Path | str, frozenset[str]] = {}
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
-        self.whole = False  # are all programs in sight that use the files?
+        self.folders: tuple[Path, ...] = ()  # that were named: all programs that use the files in them are in sight
+
+    # --- settings ---
+
+    def near(self, file: Path) -> Held:
+        """What holds for a file: that of the invocation, or what the settings near the file say."""
+        if self.options.near is None:
+            return self.here
+        if file not in self.held:
+            self.held[file] = self.holding(self.options.near(file))
+        return self.held[file]
+
+    def holding(self, options: Options) -> Held:
+        for held in self.all_held:
+            if _settings_of(held.options) == _settings_of(options):
+                return held
+        self.all_held.append(Held(options, chosen_by(options), find_target(options.target), _severities(options)))
+        return self.all_held[-1]
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules that run on any file."""
+        return tuple({rule.name: rule for held in self.all_held for rule in held.rules}.values())
 
     # --- files ---
 
@@ -200,15 +241,16 @@ class Session:
         """The files to look at; each is read once, and what cannot be read is a problem."""
         options = self.options
         files: list[Path] = []
-        if options.stdin_text is not None:
-            name = Path(options.stdin_filename or "stdin.py")
-            file = name if name.is_absolute() else options.cwd / name
-            self.data[file] = options.texts.get(display_path(file, options.cwd), options.stdin_text)
-            self.shown = {display_path(file, options.cwd)}
-            return [file]
         absolute = [path if path.is_absolute() else options.cwd / path for path in paths]
-        self.whole = any(path.is_dir() for path in absolute)
-        for file in find(absolute, exclude=options.exclude, problems=self.problems, wanted=is_source):
+        self.folders = tuple(path for path in absolute if path.is_dir())
+        buffers = [path for path in absolute if self.buffer(path) is not None]  # they need no file on disk
+        on_disk = find(
+            [path for path in absolute if path not in buffers],
+            exclude=options.exclude, root=options.exclude_root, problems=self.problems, wanted=is_source,
+        )  # fmt: skip
+        for file in chain(buffers, on_disk):
+            if file not in absolute and self.is_excluded(file):
+                continue
             document = self.read_notebook(file) if file.suffix.lower() == ".ipynb" else self.read(file)
             if isinstance(document, Problem):
                 self.problems.append(document)
@@ -221,22 +263,37 @@ class Session:
         self.shown = {display_path(file, options.cwd) for file in files}
         return files
 
+    def is_excluded(self, file: Path) -> bool:
+        """Do the settings near a file leave it out? Those of the invocation were asked in the walk."""
+        near = self.near(file)
+        return near is not self.here and near.excludes(file)
+
     def read(self, file: Path) -> Document | Problem:
         """A file, or the text that stands in its place."""
         path = display_path(file, self.options.cwd)
-        document = read(file, path)
-        text = self.options.texts.get(path)
-        return document if text is None or isinstance(document, Problem) else replace(document, text=text)
+        text = self.buffer(file)
+        if text is None:
+            return read(file, path)
+        return Document(path, file, kind_of(file, text[:200].encode("utf-8", "replace")), text)
+
+    def buffer(self, file: Path) -> str | None:
+        """The open buffer that stands for a file."""
+        return self.options.texts.get(display_path(file, self.options.cwd)) if self.options.texts else None
 
     def read_notebook(self, file: Path) -> Document | Problem:
         """A notebook as one module; what its cells write are files of the project."""
-        from t4lint.sources.notebook import notebook_from, read_notebook
+        from t4lint.sources.notebook import notebook_from, notebook_text
 
         path = display_path(file, self.options.cwd)
-        text = self.options.texts.get(path)
-        notebook = read_notebook(file, path) if text is None else notebook_from(text, file, path)
+        text = self.buffer(file)
+        found = notebook_text(file, path) if text is None else text
+        if isinstance(found, Problem):
+            return found
+        notebook = notebook_from(found, file, path)
         if isinstance(notebook, Problem):
             return notebook
+        if MARK in found:
+            self.notebook_texts[file] = found
         self.notebooks[file] = notebook
         self.notes.extend(f"{problem.path}:{problem.line}: a cell {problem.message}" for problem in notebook.problems)
         for module in notebook.modules():
@@ -246,11 +303,26 @@ class Session:
     def order(self, files: Sequence[Path]) -> Iterator[Path]:
         """Scripts first: a function that a script enters needs no look of its own."""
         launching = {file for file in files if file in self.data and launches_others(file, self.data[file])}
-        python = [file for file in files if file in self.data and (file not in launching or file in self.notebooks)]
+        configs = [file for file in files if is_config(file)]
+        others = launching.difference(self.notebooks).union(configs)
+        python = [file for file in files if file in self.data and file not in others]
         started = [script for file in launching for script in self.started_by(file) if script not in python]
+        started += [script for file in configs for script in self.readers_of(file) if script not in python]
         scripts = [file for file in python if is_script(self.data[file])]
         launched = [file for file in [*python, *started] if self.starts(file)]
-        yield from dict.fromkeys([*launched, *scripts, *python])
+        yield from dict.fromkeys([*launched, *scripts, *started, *python])
+
+    def readers_of(self, config: Path) -> Iterator[Path]:
+        """The scripts that may read a configuration that was named: it is spelled in them, or in their launch commands."""
+        root = self.root_of(config)
+        for script, commands in self.launches_of(root).items():
+            if any(config.name in command.text for command in commands):
+                yield script
+        spelled = [config.name, f'"{config.stem}"', f"'{config.stem}'"]
+        for file in python_files(root):
+            text = self.text_of(file) or ""
+            if any(name in text for name in spelled):
+                yield file
 
     def started_by(self, shell: Path) -> list[Path]:
         """The scripts that the launch commands of a shell file start."""
@@ -271,7 +343,8 @@ class Session:
         root = self.root_of(file)
         if root not in self.projects:
             texts = {path: text for path, text in self.data.items() if path.is_relative_to(root)}
-            texts |= {self.options.cwd / path: text for path, text in self.options.texts.items()}
+            buffers = {self.options.cwd / path: text for path, text in self.options.texts.items()}
+            texts |= buffers | {file.resolve(): text for file, text in buffers.items()}
             project = self.projects[root] = Project(root, self.options.cwd, texts)
             for file, notebook in self.notebooks.items():
                 project.documents[file] = notebook.document()
@@ -354,16 +427,19 @@ class Session:
 
     def relevant(self, file: Path, commands: Sequence[LaunchCommand]) -> bool:
         """Can any enabled rule have something to say about a run of this script?"""
-        root = self.root_of(file)
-        if root not in self.gates:
-            triggers = [trigger for rule in self.rules for trigger in rule.triggers]
-            self.gates[root] = Gate(triggers, self.project_of(file).find, self.text_of)
-        return self.gates[root].passes(file, [self.sources.get(command.where.path, "") for command in commands])
+        key = self.root_of(file), self.all_held.index(self.near(file))
+        if key not in self.gates:
+            triggers = [trigger for rule in self.near(file).rules for trigger in rule.triggers]
+            self.gates[key] = Gate(triggers, self.project_of(file).find, self.text_of)
+        return self.gates[key].passes(file, [self.sources.get(command.where.path, "") for command in commands])
 
     def text_of(self, file: Path) -> str | None:
         """The text of a file for the gate: what was given, else as much of it as is text."""
         if file in self.data:
             return self.data[file]
+        buffer = self.buffer(file)
+        if buffer is not None:
+            return buffer
         try:
             return file.read_bytes().decode("utf-8", "replace")
         except OSError:
@@ -404,7 +480,7 @@ class Session:
         entered = self.entered.setdefault(project.root, set())
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
-        result = interpret(project, file, self.target, versions, launch, entered, main)
+        result = interpret(project, file, self.near(file).target, versions, launch, entered, main)
         if isinstance(result, Problem):
             if result not in self.problems:
                 self.problems.append(result)
@@ -451,7 +527,8 @@ class Session:
         from t4lint.memory import fill
 
         known = {library: Value(version) for library, version in machine.versions.items()}
-        chosen = [rule for rule in self.rules if self.triggered(rule, machine)]
+        script = self.options.cwd / self.runs[number].script
+        chosen = [rule for rule in self.near(script).rules if self.triggered(rule, machine)]
         for segment in segments:
             worlds = Worlds(machine, segment, known, launched)
             built: dict[Any, list[Trace]] = {}
@@ -492,7 +569,7 @@ class Session:
         starter = self.options.cwd / launch.where.path if launch is not None else script
         notebook = self.notebooks.get(script) or self.notebooks.get(starter)
         pins = notebook.pins if notebook is not None else {}
-        return {**pinned(root, script.parent), **pins, **self.options.versions}
+        return {**pinned(root, script.parent), **pins, **self.near(script).options.versions}
 
     # --- judging ---
 
@@ -524,11 +601,10 @@ class Session:
             self.edits[key] = rule, tuple(rule.fixes(trace, candidate))
 
     def report(self, files: Sequence[Path]) -> Report:
-        wanted = CONFIDENCES.index(self.options.min_confidence)
         findings = [
-            finding
+            shown
             for finding in self.found.values()
-            if CONFIDENCES.index(finding.confidence) >= wanted and self.is_shown(finding)
+            if self.is_shown(finding) and (shown := self.near(self.options.cwd / finding.location.path).of(finding))
         ]
         findings.sort(key=lambda finding: (finding.location, finding.rule))
         findings, hidden = self.unhidden(self.fixable(numbered(findings, self.sources)), files)
@@ -545,8 +621,9 @@ class Session:
             trace=tuple(self.trace),
             notes=tuple(dict.fromkeys(self.notes)),
             suppressed=tuple(hidden),
-            checked=tuple(display_path(file, self.options.cwd) for file in files),
+            checked=tuple(self.checked(files)),
             rules=tuple(rule.name for rule in self.rules),
+            own_rules=tuple(rule for rule in self.rules if rule not in rules()) if self.options.own_rules else (),
             sources={path: text for path, text in self.sources.items() if path in paths},
         )
 
@@ -572,20 +649,37 @@ class Session:
         from t4lint import suppress
 
         texts = {display_path(file, self.options.cwd): text for file, text in self.data.items()} | self.sources
-        names = suppress.Names(meant, {rule.name for rule in self.rules}, not self.options.select)
-        judged = [display_path(file, self.options.cwd) for file in files if self.seen_whole(file)]
-        shown, hidden = suppress.hide(
-            findings, texts, names, judged, report_unused=reports_unused(self.options) and not self.problems
-        )
+        texts |= {display_path(file, self.options.cwd): it.listing for file, it in self.notebooks.items()}
+        notebooks = {display_path(file, self.options.cwd): text for file, text in self.notebook_texts.items()}
+        own = self.options.own_rules
+        names = suppress.Names(partial(meant, own=own), {rule.name for rule in self.rules}, not self.options.select)
+        judged = {display_path(file, self.options.cwd) for file in files if self.seen_whole(file)}
+        judged |= set(self.checked(files)) if self.folders else set()
+        shown, hidden = suppress.hide(findings, texts | notebooks, names, judged, report_unused=not self.problems)
+        shown = [it for it in shown if it.rule != UNUSED.name or self.reports_unused(it.location.path)]
         shown.sort(key=lambda finding: (finding.location, finding.rule))
         fresh = [finding for finding in shown if not finding.fingerprint]
         fresh = numbered(fresh, texts)
         self.sources |= {it.location.path: texts[it.location.path] for it in fresh}
         return [*(finding for finding in shown if finding.fingerprint), *fresh], hidden
 
+    def checked(self, files: Sequence[Path]) -> list[str]:
+        """The files that were looked at: those found, and what a run has read besides in the folders named."""
+        folders = [display_path(folder, self.options.cwd) for folder in self.folders]
+        prefixes = tuple("" if folder == "." else f"{folder}/" for folder in folders)
+        read_too = [path for path in self.sources if path.startswith(prefixes) and not Path(path).is_absolute()]
+        return list(dict.fromkeys([*(display_path(file, self.options.cwd) for file in files), *read_too]))
+
+    def reports_unused(self, path: str) -> bool:
+        """Are comments that hide nothing to be reported in a file? They are no rule over a trace, but selected like one."""
+        options = self.near(self.options.cwd / path).options
+        own = options.own_rules
+        chosen = not options.select or UNUSED.name in named([*options.select, *options.extend_select], own)
+        return chosen and UNUSED.name not in named(options.ignore, own)
+
     def seen_whole(self, file: Path) -> bool:
         """Were all programs seen that use this file, so that a comment in it can be called unused?"""
-        return self.whole or "__main__" in self.data.get(file, "") or is_shell(file, self.data.get(file, ""))
+        return bool(self.folders) or "__main__" in self.data.get(file, "") or is_shell(file, self.data.get(file, ""))
 
     def is_shown(self, finding: Finding) -> bool:
         """Paths choose where findings show: at the place to edit, or at the statement that it is about."""
@@ -595,13 +689,12 @@ class Session:
 
 
 def is_shell(file: Path, text: str) -> bool:
-    from t4lint.sources.files import kind_of
-
     return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
 
 
 SOURCE_SUFFIXES = (".py", ".pyw", ".sh", ".bash", ".ipynb")
 MAX_SHELL_FILES = 500
+MAX_PYTHON_FILES = 3000  # that are searched for the name of a configuration
 MAX_LAUNCH_FILES = 300
 
 
@@ -631,6 +724,13 @@ def launch_files(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
     return list(islice(below, MAX_LAUNCH_FILES))
 
 
+def python_files(root: Path) -> list[Path]:
+    """The Python files of a project, bounded."""
+    marked = any((root / mark).exists() for mark in ROOT_MARKS)
+    below = find([root], problems=[]) if marked else iter(sorted(root.glob("*.py")))
+    return list(islice((file for file in below if file.suffix == ".py"), MAX_PYTHON_FILES))
+
+
 def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
     """The shell files of a project: those that were given, and those found below its root."""
     files = [file for file, text in given.items() if is_shell(file, text)]
@@ -645,16 +745,10 @@ def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def reports_unused(options: Options) -> bool:
-    """Are comments that hide nothing to be reported? They are no rule over a trace, but selected like one."""
-    chosen = not options.select or UNUSED.name in named([*options.select, *options.extend_select])
-    return chosen and UNUSED.name not in named(options.ignore)
-
-
-def meant(name: str) -> set[str]:
+def meant(name: str, own: tuple[str, ...] = ()) -> set[str]:
     """The rules that a name in a comment stands for; none where it is no rule and no family."""
     try:
-        return named([name])
+        return named([name], own)
     except UnknownRule:
         return set()
 

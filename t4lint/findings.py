@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from t4lint.rule import Confidence, FixSafety, Severity
+from t4lint.rule import Confidence, FixSafety, Rule, Severity
 from t4lint.trace import Key, Location, Origin
 
 Verdicts = Literal["confirmed", "refuted", "undecided", "not exercised"]
@@ -110,7 +110,8 @@ class RunInfo:
 class Report:
     """The result of one invocation. `sources` holds the text of files with findings, for code frames. `memory` as in the JSON contract.
 
-    `trace` are the lines of `--show-trace`; `notes` say what was not followed or was presumed.
+    `trace` are the lines of `--show-trace`; `notes` say what was not followed or was presumed; `own_rules` are those of the
+    rules that ran that t4lint does not ship.
     """
 
     target: str
@@ -125,3 +126,4 @@ class Report:
     rules: tuple[str, ...] = ()
     trace: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    own_rules: tuple[Rule, ...] = ()

@@ -51,7 +51,8 @@ class Candidate:
     on_request: bool = False
 
 
-Check = Callable[[Trace], Iterator[Candidate]]
+Check = Callable[..., Iterator[Candidate]]
+"""From a trace to candidates. A rule with options takes them as a second argument."""
 
 
 # --- fixes: what a rule may say about the program, without seeing its text -------------------------------------------
@@ -175,6 +176,9 @@ class Rule:
     `default` is False for rules that are only run when selected; `requested` is set where a selection named it.
     `fixes` says what would remove the fault; nothing is offered when it yields nothing, when an edit has no place in the
     text, or when the result does not lint better.
+
+    `options` is a frozen dataclass of what people may set in `[tool.t4lint.rules.NAME]`, with types, defaults and a docstring
+    for each; `given` is an instance of it with their values.
     """
 
     name: str
@@ -193,10 +197,13 @@ class Rule:
     fixes: Fixes | None = None
     fix_title: str = ""
     requested: bool = False
+    options: type[Any] | None = None
+    given: Any = None
 
     def judge(self, trace: Trace) -> Iterator[Candidate]:
         """What the rule says of a trace to this person: its milder cases only where they were asked for."""
-        return (candidate for candidate in self.check(trace) if self.requested or not candidate.on_request)
+        options = () if self.options is None else (self.given or self.options(),)
+        return (candidate for candidate in self.check(trace, *options) if self.requested or not candidate.on_request)
 
 
 def rule(
@@ -213,6 +220,7 @@ def rule(
     verifiable: bool = True,
     fixes: Fixes | None = None,
     fix_title: str = "",
+    options: type[Any] | None = None,
 ) -> Callable[[Check], Rule]:
     """Declare a rule. The decorated function becomes a `Rule` that the engine finds by walking the rules folder."""
 
@@ -222,7 +230,7 @@ def rule(
         return Rule(
             name=name, family=family, severity=severity, summary=summary, message=message, help=help,
             triggers=tuple(triggers), reads=tuple(reads), check=check, page=(module.__doc__ or "").strip(),
-            default=default, fix=fix, verifiable=verifiable, fixes=fixes, fix_title=fix_title,
+            default=default, fix=fix, verifiable=verifiable, fixes=fixes, fix_title=fix_title, options=options,
         )  # fmt: skip
 
     return declare

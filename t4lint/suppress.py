@@ -11,12 +11,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from t4lint.findings import Finding, Fix, Report, Suppressed
-from t4lint.fix.text import Lines, Splice, as_edits, spliced, surface
+from t4lint.findings import Finding, Fix, Report, Suppressed, TextEdit
+from t4lint.fix.text import Lines, NoPlace, Splice, as_edits, edited, kind_of, spliced
 from t4lint.rule import Rule
 from t4lint.trace import Location
+
+if TYPE_CHECKING:
+    from t4lint.fix.notebook import View
 
 MARK = "t4lint:"
 _COMMENT = re.compile(
@@ -85,20 +88,28 @@ class Names(NamedTuple):
 
 
 class File:
-    """A text with its comments, and the statements that lines belong to."""
+    """A text with its comments, and the statements that lines belong to. Of a notebook it is the text of the code cells."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
-        self.text = text
-        self.lines = Lines(text)
-        self.surface = surface(path, text)
+        self.kind = kind_of(path, text)
+        self.view = _cells(path, text) if self.kind == "notebook" else None
+        self.text = self.view.text if self.view is not None else text
+        self.lines = Lines(self.text)
 
     @cached_property
     def comments(self) -> tuple[Comment, ...]:
-        if MARK not in self.text or self.surface == "other":
+        return tuple(comment for start, end in self._places() for comment in self._ours(start, end))
+
+    def _places(self) -> Iterable[tuple[int, int]]:
+        """The comments of the file, whoever they are for."""
+        if MARK not in self.text or self.kind == "json":
             return ()
-        places = _shell_comments(self.text) if self.surface == "shell" else _python_comments(self.text)
-        return tuple(comment for start, end in places for comment in self._ours(start, end))
+        if self.view is not None:
+            return _cell_comments(self.view)
+        if self.kind == "python":
+            return _python_comments(self.text)
+        return _shell_comments(self.text) if self.kind == "shell" else _line_comments(self.text)
 
     def _ours(self, start: int, end: int) -> Iterator[Comment]:
         line = self.lines.line_of(start)
@@ -109,12 +120,27 @@ class File:
             span = match.start(), match.start() + len(match[0].rstrip())
             yield Comment(self.path, line, span, match["kind"] == "ignore-file", rules, match["reason"].strip(), alone)
 
+    def line_of(self, location: Location) -> int | None:
+        """The line of the text at which a location starts."""
+        return location.line if self.view is None else self.view.line_of(location)
+
+    def location(self, span: tuple[int, int]) -> Location:
+        if self.view is not None:
+            return self.view.location(*span)
+        return Location(self.path, *self.lines.place(span[0]), *self.lines.place(span[1]))
+
+    def edits(self, splices: Iterable[Splice]) -> list[TextEdit]:
+        """Edits of the text as edits of the file."""
+        return as_edits(self.path, self.text, splices) if self.view is None else self.view.edits(splices)
+
     def statement(self, line: int) -> tuple[int, int]:
         """The lines of the statement that a line belongs to; of a command, those that a backslash joins."""
-        if self.surface != "shell":
+        if self.kind == "python":
             from t4lint.sources.statements import statement_span
 
             return statement_span(self.text, line)
+        if self.view is not None and (found := _cell_statement(self.view, line)):
+            return found
         first = last = line
         while first > 1 and self.lines.line(first - 1).endswith("\\"):
             first -= 1
@@ -180,6 +206,62 @@ def _shell_comments(text: str) -> Iterator[tuple[int, int]]:
                 position = end.end()
 
 
+# A comment of ours in YAML, a Makefile, a Dockerfile or a README: outside quotes, as far as its own line shows.
+_LINE_COMMENT = re.compile(
+    r"""^(?:[^'"\r\n]|'[^'\r\n]*'|"[^"\r\n]*"|(?<=\w)')*?(?:^|(?<=\s))(#[ \t]*t4lint:[^\r\n]*)""", re.MULTILINE
+)
+
+
+def _line_comments(text: str) -> Iterator[tuple[int, int]]:
+    return (match.span(1) for match in _LINE_COMMENT.finditer(text))
+
+
+def _cells(path: str, text: str) -> View | None:
+    """The code cells of a notebook; None where it cannot be read."""
+    from t4lint.fix.notebook import NotebookFile
+
+    try:
+        return NotebookFile(path, text).code
+    except NoPlace:
+        return None
+
+
+def _cell_comments(view: View) -> Iterator[tuple[int, int]]:
+    """Comments in the Python of cells (and in the files that they write), and in lines of shell."""
+    notebook = view.notebook
+    python: set[int] = set()
+    for module in (notebook.module, *notebook.written):
+        numbers = [view.numbers.get((row.cell, row.line), 0) for row in module.rows]
+        for number, ours in enumerate(numbers, 1):
+            if module.rows[number - 1].shift is not None and module.lines.line(number).strip():
+                python.add(ours)
+        for start, end in _python_comments(module.text):
+            line, column = module.lines.place(start)
+            row = module.rows[line - 1]
+            if row.shift is not None:
+                begin = view.lines.offset(numbers[line - 1], column + row.shift)
+                yield begin, begin + end - start
+    for number in range(1, len(view.rows) + 1):
+        text = view.lines.line(number)
+        if number not in python and MARK in text:
+            start = view.lines.start_of(number)
+            yield from ((start + first, start + last) for first, last in _line_comments(text))
+
+
+def _cell_statement(view: View, line: int) -> tuple[int, int] | None:
+    """The lines of a Python statement of a notebook; None where the line is none of Python."""
+    from t4lint.sources.statements import statement_span
+
+    row = view.rows[line - 1]
+    for module in (view.notebook.module, *view.notebook.written):
+        number = module.numbers.get((row.cell, row.line))
+        if number is not None and module.rows[number - 1].shift is not None and module.lines.line(number).strip():
+            first, last = statement_span(module.text, number)
+            ends = [module.rows[it - 1] for it in (first, last)]
+            return view.numbers[ends[0].cell, ends[0].line], view.numbers[ends[1].cell, ends[1].line]
+    return None
+
+
 # --- hiding findings -----------------------------------------------------------------------------------------------
 
 
@@ -196,12 +278,11 @@ def hide(
     used: set[tuple[Comment, str]] = set()
     for finding in findings:
         file = files.get(finding.location.path)
-        covering = (
-            [it for it in file.comments if file.covers(it, finding.rule, names, finding.location.line)] if file else []
-        )
+        line = file.line_of(finding.location) if file else None
+        covering = [it for it in file.comments if file.covers(it, finding.rule, names, line)] if file and line else []
         used |= {(comment, finding.rule) for comment in covering}
         if covering and file:
-            why = Suppressed("comment", covering[0].reason, _location(file, covering[0].span))
+            why = Suppressed("comment", covering[0].reason, file.location(covering[0].span))
             hidden.append(replace(finding, suppressed=why))
         else:
             shown.append(finding)
@@ -238,17 +319,23 @@ def _said(idle: list[str], unknown: list[str]) -> str:
 
 
 def _finding(file: File, comment: Comment, drop: tuple[str, ...], message: str) -> Finding:
-    edits = as_edits(file.path, file.text, [_without(file, comment, drop)])
     return Finding(
         rule=UNUSED.name,
         severity=UNUSED.severity,
         confidence="certain",
-        location=_location(file, comment.span),
+        location=file.location(comment.span),
         message=message,
         help=UNUSED.help if len(drop) == len(comment.rules or ()) else "Remove the name from the comment.",
         fix_safety="safe",
-        fix=Fix("safe", UNUSED.fix_title, tuple(edits)),
+        fix=_removal(file, [_without(file, comment, drop)]),
     )
+
+
+def _removal(file: File, splices: list[Splice]) -> Fix | None:
+    try:
+        return Fix("safe", UNUSED.fix_title, tuple(file.edits(splices)))
+    except NoPlace:  # e.g. the cell would be empty
+        return None
 
 
 def _without(file: File, comment: Comment, drop: tuple[str, ...]) -> Splice:
@@ -268,44 +355,67 @@ def _without(file: File, comment: Comment, drop: tuple[str, ...]) -> Splice:
     return Splice(line_start + len(before.rstrip()), line_stop, "")
 
 
-def _location(file: File, span: tuple[int, int]) -> Location:
-    return Location(file.path, *file.lines.place(span[0]), *file.lines.place(span[1]))
-
-
 # --- writing comments ----------------------------------------------------------------------------------------------
 
 
 def add_ignores(report: Report, text_of: Callable[[str], str | None], reason: str) -> dict[str, str]:
-    """The texts of files with a comment for each finding that the report shows."""
-    wanted: dict[str, dict[int, list[str]]] = {}
+    """The texts of files with a comment for each finding that the report shows, as far as one can stand there."""
+    wanted: dict[str, list[Finding]] = {}
     for finding in report.findings:
         if finding.rule != UNUSED.name:
-            rules = wanted.setdefault(finding.location.path, {}).setdefault(finding.location.line, [])
-            rules += [finding.rule] if finding.rule not in rules else []
+            wanted.setdefault(finding.location.path, []).append(finding)
     changed: dict[str, str] = {}
-    for path, by_line in wanted.items():
+    for path, findings in wanted.items():
         text = text_of(path)
-        if text is not None and surface(path, text) != "other":
-            for line in sorted(by_line, reverse=True):  # from the end, so that the lines above stay where they are
-                text = _with_comment(File(path, text), line, by_line[line], reason)
-            changed[path] = text
-    return changed
+        if text is not None and kind_of(path, text) != "json":
+            changed[path] = _with_comments(path, text, findings, reason)
+    return {path: text for path, text in changed.items() if text != text_of(path)}
 
 
-def _with_comment(file: File, line: int, rules: list[str], reason: str) -> str:
+def with_ignore(report: Report, finding: Finding, text_of: Callable[[str], str | None]) -> dict[str, str]:
+    """The texts with a comment for one finding."""
+    return add_ignores(replace(report, findings=(finding,)), text_of, "")
+
+
+def _with_comments(path: str, text: str, findings: Iterable[Finding], reason: str) -> str:
+    file = File(path, text)
+    by_line: dict[int, list[str]] = {}
+    for finding in findings:
+        if line := file.line_of(finding.location):
+            rules = by_line.setdefault(line, [])
+            rules += [finding.rule] if finding.rule not in rules else []
+    for line in sorted(by_line, reverse=True):  # from the end, so that the lines above stay where they are
+        try:
+            text = edited(text, File(path, text).edits([_comment(File(path, text), line, by_line[line], reason)]))
+        except NoPlace:
+            continue
+    return text
+
+
+def _comment(file: File, line: int, rules: list[str], reason: str) -> Splice:
+    """The comment for a line: added to one that is there, behind the line, or above its statement."""
     for comment in file.comments:
         if comment.line == line and comment.rules is not None and not comment.whole_file:
             names = ", ".join(dict.fromkeys([*comment.rules, *rules]))
             start, end = comment.span
-            text = re.sub(r"\[[^\]]*\]", f"[{names}]", file.text[start:end], count=1)
-            return spliced(file.text, [Splice(start, end, text)])
+            return Splice(start, end, re.sub(r"\[[^\]]*\]", f"[{names}]", file.text[start:end], count=1))
     text = f"# t4lint: ignore[{', '.join(rules)}]{f' {reason}' if reason else ''}"
     stop = file.lines.stop_of(line)
     start = file.lines.start_of(line) + len(file.lines.line(line).rstrip())
-    behind = spliced(file.text, [Splice(start, stop, f"  {text}")])
+    behind = Splice(start, stop, f"  {text}")
     goes_on = file.lines.line(line).endswith("\\")
-    if not goes_on and any(it.line == line and not it.alone for it in File(file.path, behind).comments):
+    if not goes_on and _is_comment(file, behind, line):
         return behind
     first = file.statement(line)[0]  # the line goes on in the next one, or ends inside a string
     start = file.lines.start_of(first)
-    return spliced(file.text, [Splice(start, start, file.lines.own(f"{file.lines.indent(first)}{text}\n"))])
+    return Splice(start, start, f"{file.lines.indent(first)}{text}\n")
+
+
+def _is_comment(file: File, splice: Splice, line: int) -> bool:
+    """Does text behind a line become a comment there?"""
+    if file.view is None:
+        after = File(file.path, spliced(file.text, [splice]))
+    else:
+        notebook = file.view.notebook
+        after = File(file.path, edited(notebook.text, file.edits([splice])))
+    return any(it.line == line and not it.alone for it in after.comments)

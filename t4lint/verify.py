@@ -34,13 +34,13 @@ def verify(
     argv: list[str], *, options: Options, device: str, steps: int, timeout: float, limits: Limits | None = None
 ) -> Report:
     """Predict exactly this command, run it, and add a verdict to each finding. Runs the user's code; prints nothing."""
-    rules = engine.select(options.select, options.ignore, options.extend_select)
+    rules = engine.chosen_by(options)
     if device not in ("auto", "cpu"):
         problem = Problem("", f"--device {device} is not available yet: only cpu")
         return replace(predict(argv, options), problems=(problem,))
     recording = record(argv, cwd=options.cwd, steps=steps, timeout=timeout, limits=limits)
     observed = trace_of(recording, find_target(options.target))
-    predicted = predict(argv, replace(options, versions={**options.versions, **_installed(observed)}))
+    predicted = predict(argv, engine.everywhere(options, versions={**options.versions, **_installed(observed)}))
     judged, extra = pair(predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording))
     hidden = {(finding.rule, key) for finding in predicted.suppressed for key in finding.keys}
     extra = [(rule, candidate) for rule, candidate in extra if (rule.name, candidate.event.key) not in hidden]
@@ -68,7 +68,7 @@ def predict(argv: list[str], options: Options) -> Report:
     document = Document(COMMAND, options.cwd / COMMAND, "shell", shlex.join(argv) + "\n")
     launch = next((launch for launch in launches(document, options.cwd) if launch.file is not None), None)
     if launch is not None and launch.file is not None:
-        session = engine.Session(options, engine.select(options.select, options.ignore, options.extend_select))
+        session = engine.Session(options)
         session.sources[document.path] = document.text
         session.run(launch.file.resolve(), launch)  # unlike for a check, all files of the program are shown
         return session.report([launch.file.resolve()])

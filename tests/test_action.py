@@ -115,7 +115,7 @@ def test_every_reference_leads_somewhere() -> None:
     ids = {step["id"] for step in found["runs"]["steps"] if "id" in step}
     assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(found["inputs"])
     assert set(re.findall(r"steps\.([\w-]+)\.", text)) <= ids
-    said = {"python-path", *re.findall(r'"([\w-]+)=\$\w+" >> "\$GITHUB_OUTPUT"', text)}
+    said = {"python-path", "python-version", *re.findall(r'"([\w-]+)=\$\w+" >> "\$GITHUB_OUTPUT"', text)}
     assert set(re.findall(r"\.outputs\.([\w-]+)", text)) == said
 
 
@@ -132,7 +132,7 @@ def test_examples_in_the_documentation_are_yaml() -> None:
     assert len(examples) >= 5
     for example in examples:
         yaml.safe_load(example)
-        for given in re.findall(r"with:\n((?: {10}\S.*\n)+)", example):
+        for given in re.findall(r"t4lint@\S+\n +with:\n((?: {10}\S.*\n)+)", example):
             assert set(yaml.safe_load(given)) <= set(action()["inputs"])
 
 

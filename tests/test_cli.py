@@ -10,8 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -19,7 +19,8 @@ from typing import Any, get_args
 import pytest
 
 import t4lint
-from t4lint import cli
+from t4lint import cli, ruleset
+from t4lint.engine import Options
 from t4lint.findings import Finding, Problem, Report, Verdict
 from t4lint.rule import Rule, Severity
 from t4lint.trace import Location
@@ -28,25 +29,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # --- an engine to ask --------------------------------------------------------------------------------------------
-
-
-class UnknownRule(ValueError):  # noqa: N818
-    pass
-
-
-@dataclass(frozen=True)
-class Options:
-    target: str = "t4"
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
-    min_confidence: str = "likely"
-    exclude: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path = Path()
-    show_trace: bool = False
-    stdin_filename: str | None = None
-    stdin_text: str | None = None
 
 
 def a_rule(name: str, page: str = "", **more: Any) -> Rule:
@@ -60,7 +42,6 @@ class FakeEngine(ModuleType):
     """Notes what it is asked and gives what it is told to give."""
 
     Options = Options
-    UnknownRule = UnknownRule
 
     def __init__(self) -> None:
         super().__init__("t4lint.engine")
@@ -70,21 +51,15 @@ class FakeEngine(ModuleType):
         self.problems: tuple[Problem, ...] = ()
         self.raises: BaseException | None = None
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self, own: tuple[str, ...] = ()) -> tuple[Rule, ...]:
         page = "bf16 runs in software.\n\n```python\nfp16=True\n```"
         return (a_rule("bf16-weights", page, fix="unsafe"), a_rule("fp16-reduction", default=False))
-
-    def select(self, names: Sequence[str], ignore: Sequence[str], extend: Sequence[str]) -> tuple[Rule, ...]:
-        for name in (*names, *ignore, *extend):
-            if name not in ("bf16-weights", "fp16-reduction", "precision", "all"):
-                raise UnknownRule(f"unknown rule {name!r}")
-        return self.rules()
 
     def check(self, paths: Sequence[Path], options: Options) -> Report:
         self.paths, self.options = list(paths), options
         if self.raises:
             raise self.raises
-        self.select(options.select, options.ignore, options.extend_select)
+        ruleset.select(options.select, options.ignore, options.extend_select)
         return Report(options.target, self.findings, self.problems, (), 1)
 
     check_with_fixes = check
@@ -95,6 +70,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeEngine:
     fake = FakeEngine()
     monkeypatch.setitem(sys.modules, "t4lint.engine", fake)
     monkeypatch.setattr(t4lint, "engine", fake, raising=False)
+    monkeypatch.setattr(ruleset, "rules", fake.rules)
     monkeypatch.chdir(tmp_path)
     for name in ("NO_COLOR", "FORCE_COLOR", "T4LINT_DEBUG"):
         monkeypatch.delenv(name, raising=False)
@@ -119,7 +95,7 @@ def test_a_path_alone_is_enough(engine: FakeEngine, argv: list[str]) -> None:
 def test_without_paths_this_folder_is_checked(engine: FakeEngine, tmp_path: Path) -> None:
     assert cli.main([]) == 0
     assert engine.paths == [Path()]
-    assert engine.options == Options(cwd=tmp_path)
+    assert replace(engine.options, near=None) == Options(cwd=tmp_path)
 
 
 def test_flags_reach_the_engine(engine: FakeEngine) -> None:
@@ -168,7 +144,7 @@ def test_text_from_stdin(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, ar
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffx = '模'\r\n".encode())))
     assert cli.main(argv) == 0
     assert engine.paths == [Path(name)]
-    assert (engine.options.stdin_filename, engine.options.stdin_text) == (name, "x = '模'\r\n")
+    assert engine.options.texts == {name: "x = '模'\r\n"}
 
 
 # --- how it exits ------------------------------------------------------------------------------------------------
@@ -200,9 +176,9 @@ def test_problems_always_exit_with_2(engine: FakeEngine, flags: list[str]) -> No
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--select", "bf-weights", "x.py"], "unknown rule 'bf-weights'"),
+        (["--select", "bf-weights", "x.py"], "there is no rule or family 'bf-weights'"),
         (["--target", "t44", "x.py"], "unknown target 't44'"),
-        (["--output-format", "xml", "x.py"], "unknown output format 'xml'; the formats are text, json"),
+        (["--output-format", "xml", "x.py"], "unknown output format 'xml'; the formats are text, concise, json"),
         (["--output-format", "json:", "x.py"], "'json:' names no file; write json alone, or json:FILE"),
         (["--output-format", "text", "--output-format", "json", "x.py"], "only one format can go to the screen"),
         (["--output-format", "json:no/such/folder/x.json", "x.py"], "cannot write no/such/folder/x.json: No such file"),
@@ -232,7 +208,7 @@ def test_mistakes_are_told_in_one_line(
     [
         ("selct = []\n", "1: unknown setting 'selct'; did you mean 'select'?"),
         ("target = 't44'\n", "1: unknown target 't44'"),
-        ("\nignore = [\n  'all',\n  'bf-weights',\n]\n", "4: unknown rule 'bf-weights'"),
+        ("\nignore = [\n  'all',\n  'bf-weights',\n]\n", "4: there is no rule or family 'bf-weights'"),
     ],
 )
 def test_mistakes_in_the_settings_are_told_with_their_line(
@@ -443,6 +419,7 @@ def test_rules(
         "fix": "unsafe",
         "summary": "What bf16-weights finds",
         "verifiable": True,
+        "options": {},
         "fixtures": {"bad": 2, "good": 2, "runs": 2},
     }
     monkeypatch.setattr(page, "FIXTURES", tmp_path / "none")

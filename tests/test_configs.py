@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from t4lint.findings import Problem
 from t4lint.sources.configs import ConfigDocument, config_from, is_config, kind_of_config, plain_yaml, read_config
+from t4lint.sources.files import read
 from t4lint.sources.notebook import NotebookDocument, notebook_from
 from t4lint.trace import Location
 
@@ -269,9 +270,9 @@ def test_kinds(text: str, kind: str | None) -> None:
 def test_reading(tmp_path: Path) -> None:
     file = tmp_path / "a.yml"
     file.write_text("a: 1\n")
-    result = read_config(file, "a.yml")
+    result = read_config(read(file, "a.yml"))
     assert isinstance(result, ConfigDocument) and result.kind == "yaml"
-    assert isinstance(read_config(tmp_path / "none.yaml", "none.yaml"), Problem)
+    assert isinstance(read_config(read(tmp_path / "none.yaml", "none.yaml")), Problem)
     assert is_config(file) and not is_config(Path("a.py"))
 
 

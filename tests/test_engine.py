@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from t4lint import engine
+from t4lint import ruleset
 from t4lint.engine import Options, UnknownRule, check, check_command, select
 from t4lint.findings import Report
 from t4lint.rule import Candidate, Rule
@@ -229,7 +229,7 @@ def loaders_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: bool
         name="made-up", family="data", severity="note", summary="", message="Made up.", help="", triggers=("DataLoader",),
         reads=(Loader,), check=found, page="", default=default,
     )  # fmt: skip
-    monkeypatch.setattr(engine, "rules", lambda: (made,))
+    monkeypatch.setattr(ruleset, "rules", lambda own=(): (made,))
     program = tmp_path / "train.py"
     program.write_text("from torch.utils.data import DataLoader\nDataLoader([1])\nDataLoader([2])\n")
     report = check([program], Options(cwd=tmp_path, **chosen))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from t4lint.findings import Problem
 from t4lint.sources.document import LaunchCommand
-from t4lint.sources.notebook import NotebookDocument, notebook_from, raw_place, read_notebook
+from t4lint.sources.notebook import NotebookDocument, notebook_from, read_notebook
 from t4lint.sources.shell import launches
 
 FILE = Path("train.ipynb")
@@ -145,22 +145,6 @@ def test_one_physical_line() -> None:
     over_lines = result.positions.locate(1, 1, 2, 3)
     assert (over_lines.column, over_lines.end_column, over_lines.cell_line) == (1, 6, 1)
     assert result.positions.locate(3, 1, 3, 2).cell == 1
-
-
-@pytest.mark.parametrize("ascii_only", [True, False])
-@pytest.mark.parametrize("as_list", [True, False])
-def test_places_in_the_file_itself(ascii_only: bool, as_list: bool) -> None:
-    source = 'x = "é\\t😀" # \t!\r\ny = "\\\\n" + z\n\nlast'
-    made = {"cells": [code("a"), code(lines_of(source) if as_list else source)]}
-    raw = json.dumps(made, indent=1, ensure_ascii=ascii_only)
-    lines = raw.split("\n")
-    for number, line in enumerate(source.replace("\r\n", "\n").split("\n"), start=1):
-        for column in range(1, len(line) + 1):
-            start, end = raw_place(raw, 1, number, column), raw_place(raw, 1, number, column + 1)
-            assert start is not None and end is not None and start[0] == end[0]
-            written = lines[start[0] - 1][start[1] - 1 : end[1] - 1]
-            assert json.loads(f'"{written}"') == line[column - 1]
-    assert raw_place(raw, 1, 99, 1) is None and raw_place(raw, 9, 1, 1) is None and raw_place("{", 0, 1, 1) is None
 
 
 def test_source_strings_need_not_be_lines() -> None:

@@ -211,3 +211,27 @@ def test_json_lines() -> None:
 @pytest.mark.parametrize("format", [gitlab, junit, markdown, rdjson])
 def test_what_is_refuted_or_suppressed_is_not_shown(format: Any) -> None:
     assert "bf16-weights" not in format.render(report(*HIDDEN), version="1")
+
+
+# --- concise ------------------------------------------------------------------------------------------------------
+
+
+def test_the_problem_matcher_reads_the_concise_lines() -> None:
+    """As a runner does: the expression line by line, its groups by number. Lines of cells are no lines of files."""
+    from t4lint.report import concise
+
+    file = Path(__file__).resolve().parents[1] / "problem-matcher.json"
+    (matcher,) = json.loads(file.read_text(encoding="utf-8"))["problemMatcher"]
+    (pattern,) = matcher["pattern"]
+    notebook = Location("a b.ipynb", 30, 5, 30, 9, cell=0, cell_line=2)
+    findings = (
+        Finding("bf16-weights", "error", "certain", Location("src/a.py", 3, 7, 3, 9), "one\ntwo: 3", ""),
+        Finding("fp32-training", "note", "likely", notebook, "slow", ""),
+    )
+    text = concise.render(Report("t4", findings, (Problem("b.py", "is no Python", 3, 4),), (), 2), version="1")
+    found = [match for line in text.splitlines() if (match := re.search(pattern["regexp"], line))]
+    names = ("file", "line", "column", "severity", "code", "message")
+    assert [tuple(match[pattern[name]] for name in names) for match in found] == [
+        ("src/a.py", "3", "7", "error", "bf16-weights", "one two: 3"),
+    ]
+    assert "b.py:3:4: error is no Python" in text.splitlines()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from t4lint.findings import Finding, Fix, Problem, Related, Report, Suppressed, 
 from t4lint.report.sarif import RESULTS, render
 from t4lint.trace import Location, Origin
 
+Validated = Callable[[Path], list[str]]  # the errors and warnings that Microsoft's validator has
 WHERE = Location("train.py", 2, 5, 2, 14)
 SOURCE = "a\nb = c(bf16=True)\nd\ne\nf\n"
 EVIL = "\x1b[31m\x9b\u202e \udc80 [x](javascript:alert) {0} {{"
@@ -235,46 +234,9 @@ def test_no_more_results_than_github_takes() -> None:
 
 # --- the validator -----------------------------------------------------------------------------------------------
 
-PACKAGES = {"linux": "@microsoft/sarif-multitool-linux", "darwin": "@microsoft/sarif-multitool-darwin"}
-VERSION = "5.7.0"
-
-
-@pytest.fixture(scope="module")
-def multitool(request: pytest.FixtureRequest) -> Path:
-    """Microsoft's validator, from npm; kept in pytest's cache, since it is large."""
-    npm, package = shutil.which("npm"), PACKAGES.get(sys.platform)
-    if npm is None or package is None:
-        pytest.skip("npm is not there")
-    cache = request.config.cache
-    folder = Path(cache.mkdir("sarif-multitool")) / VERSION  # type: ignore[union-attr]
-    tool = folder / "node_modules" / package / "Sarif.Multitool"
-    if not tool.exists():
-        fresh = folder.with_name(f"{VERSION}.{os.getpid()}")  # another worker may be at it as well
-        command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(fresh)]
-        subprocess.run([*command, f"{package}@{VERSION}"], check=True, capture_output=True, timeout=600)
-        with suppress(OSError):
-            fresh.rename(folder)
-        shutil.rmtree(fresh, ignore_errors=True)
-    tool.chmod(0o755)
-    return tool
-
-
-def validated(tool: Path, file: Path) -> list[str]:
-    """The errors and warnings that the validator has."""
-    done = subprocess.run(
-        [tool, "validate", file, "--rule-kind", "Sarif;Ghas", "--level", "Error;Warning"],
-        env={**os.environ, "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert "Analysis completed" in done.stdout, done.stdout + done.stderr
-    return [line for line in done.stdout.splitlines() if re.search(r": (error|warning)\b", line)]
-
 
 @pytest.mark.heavy
-def test_the_validator_has_nothing_to_say(multitool: Path, tmp_path: Path) -> None:
+def test_the_validator_has_nothing_to_say(validated: Validated, tmp_path: Path) -> None:
     notebook = Location("a b.ipynb", 30, 5, 30, 9, cell=0, cell_line=2)
     made = Report(
         "g4dn.12xlarge",
@@ -288,17 +250,17 @@ def test_the_validator_has_nothing_to_say(multitool: Path, tmp_path: Path) -> No
     )  # fmt: skip
     (tmp_path / "full.sarif").write_text(render(made, version="1.2.3"), encoding="utf-8")
     (tmp_path / "clean.sarif").write_text(render(Report("t4", (), (), (), 1), version="1.2.3"), encoding="utf-8")
-    assert validated(multitool, tmp_path / "full.sarif") == []
-    assert validated(multitool, tmp_path / "clean.sarif") == []
+    assert validated(tmp_path / "full.sarif") == []
+    assert validated(tmp_path / "clean.sarif") == []
 
 
 @pytest.mark.heavy
-def test_the_validator_has_nothing_to_say_about_the_example(multitool: Path, tmp_path: Path) -> None:
+def test_the_validator_has_nothing_to_say_about_the_example(validated: Validated, tmp_path: Path) -> None:
     root = Path(__file__).resolve().parent.parent
     command = [sys.executable, "-m", "t4lint", "examples", "--output-format", f"sarif:{tmp_path / 'it.sarif'}"]
     subprocess.run(command, cwd=root, check=False, timeout=300)
     assert len(json.loads((tmp_path / "it.sarif").read_text())["runs"][0]["results"]) > 3
-    assert validated(multitool, tmp_path / "it.sarif") == []
+    assert validated(tmp_path / "it.sarif") == []
 
 
 @pytest.mark.heavy
@@ -311,9 +273,9 @@ def test_the_validator_has_nothing_to_say_about_the_example(multitool: Path, tmp
         ("key", lambda it: it["results"][0].update(surprise=1)),
     ],
 )
-def test_the_validator_can_see(multitool: Path, tmp_path: Path, name: str, break_it: Any) -> None:
+def test_the_validator_can_see(validated: Validated, tmp_path: Path, name: str, break_it: Any) -> None:
     log = json.loads(render(Report("t4", (full(),), (), (), 1), version="1.2.3"))
     break_it(log["runs"][0])
     file = tmp_path / f"{name}.sarif"
     file.write_text(json.dumps(log), encoding="utf-8")
-    assert validated(multitool, file) != []
+    assert validated(file) != []

@@ -33,7 +33,7 @@ def mistakes(text: str, file: str = "t4lint.toml") -> list[str]:
 
 
 def test_without_a_file_the_defaults_hold() -> None:
-    assert load(Path("train.py")) == (Settings(), (), None, "")
+    assert load(Path("train.py")) == (Settings(), (), None, "", {})
 
 
 def test_everything_that_can_be_set() -> None:
@@ -100,7 +100,8 @@ def test_a_broken_pyproject_that_is_not_about_us_is_not_ours_to_report() -> None
         (
             "colour = 1",
             "1: unknown setting 'colour'; the settings are "
-            "target, select, ignore, extend-select, exclude, min-confidence, fail-on, versions",
+            "extend, target, select, ignore, extend-select, exclude, min-confidence, fail-on, severity, versions, "
+            "per-file-ignores, rules, own-rules, overrides",
         ),
         (
             "target = 't4'\nfail-on = 'warnings'",

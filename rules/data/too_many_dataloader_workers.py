@@ -13,7 +13,8 @@ At most as many workers as virtual CPUs: 2 on Colab, 4 on Kaggle; or `min(os.cpu
 
 ## When it is right to ignore it
 
-When workers mostly wait, as for a remote store, and the host's memory carries them. Only targets whose virtual CPUs are
+When workers mostly wait, as for a remote store, and the host's memory carries them: the option `per-cpu` says how many
+workers a virtual CPU may have. Only targets whose virtual CPUs are
 known are judged (`--target colab`, `kaggle`, or an instance). Loaders of libraries that clamp the number themselves
 (ultralytics, kohya) are none of the program's own.
 
@@ -26,9 +27,18 @@ known are judged (`--target colab`, `kaggle`, or an instance). Loaders of librar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Launch, Loader, Trace
+
+
+@dataclass(frozen=True)
+class Options:
+    """What people may set."""
+
+    per_cpu: float = 1.0
+    """Workers that each virtual CPU may have; more than 1 where workers mostly wait for a network."""
 
 
 @rule(
@@ -39,14 +49,15 @@ from t4lint.trace import Launch, Loader, Trace
     help="Use at most as many workers as virtual CPUs, or `min(os.cpu_count(), n)`.",
     triggers=("num_workers", "num-workers", "workers"),
     reads=(Launch, Loader),
+    options=Options,
 )
-def too_many_dataloader_workers(trace: Trace) -> Iterator[Candidate]:
+def too_many_dataloader_workers(trace: Trace, options: Options) -> Iterator[Candidate]:
     vcpus = trace.target.vcpus
     if not vcpus:
         return
     processes = _processes(trace)
     for loader in trace.all(Loader):
-        too_many = loader.workers.test(lambda workers: workers * processes > vcpus)
+        too_many = loader.workers.test(lambda workers: workers * processes > vcpus * options.per_cpu)
         yield Candidate(
             loader,
             too_many,

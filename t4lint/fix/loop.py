@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
 
 from t4lint.findings import Finding, Report, TextEdit
-from t4lint.fix.text import NoPlace, edited, overlap, surface
+from t4lint.fix.text import NoPlace, edited, kind_of, overlap
 
 MAX_ROUNDS = 10
 
 Texts = Mapping[str, str]  # by path as shown
+Attempt = tuple[dict[str, str], Report]  # texts that were tried, and what is said of them
 Check = Callable[[Texts, Sequence[str] | None], Report]
 """Lint with some texts in the place of files; with names of scripts only the runs of those."""
 
@@ -37,7 +41,38 @@ def apply(
         group = _without_conflicts(work.todo(wanted))
         if not group:
             break
-        work.take(work.best_of(group))
+        work.fix(group)
+    return work.outcome()
+
+
+Answer = Literal["fix", "skip", "ignore", "quit"]
+
+
+def ask(
+    report: Report,
+    check: Check,
+    text_of: Callable[[str], str | None],
+    wanted: Callable[[Finding], bool],
+    choose: Callable[[Finding, str], Answer],
+    ignored: Callable[[Report, Finding, Callable[[str], str | None]], Texts],
+) -> Outcome:
+    """Let somebody choose for each fix that helps, seeing the finding and the diff. `ignored` gives the texts with a comment."""
+    work = _Work(report, check, text_of)
+    asked: set[str] = set()
+    while finding := next((it for it in work.todo(wanted) if it.fingerprint not in asked), None):
+        asked.add(finding.fingerprint)
+        done = work.attempt([finding])
+        if done is None:
+            continue
+        texts = {path: text for path, text in done[0].items() if text != work.text(path)}
+        answer = choose(finding, diff(Outcome({path: work.text(path) or "" for path in texts}, texts, ())))
+        if answer == "quit":
+            break
+        if answer == "fix":
+            work.accept(done, [finding])
+        elif answer == "ignore":
+            texts = {**work.texts, **ignored(work.report, finding, work.text)}
+            work.accept((texts, check(texts, None)), [])
     return work.outcome()
 
 
@@ -75,27 +110,33 @@ class _Work:
             if finding.fix is not None and finding.fingerprint not in self.useless and wanted(finding)
         ]
 
-    def best_of(self, group: list[Finding]) -> list[Finding]:
+    def fix(self, group: list[Finding]) -> None:
         """All of a group, mostly; else those that help by themselves, which is quick to see; else what halving leaves."""
-        if self.attempt(group) is not None:
-            return group
-        alone = [finding for finding in group if _helps(finding, self.report, self.check, self.text, self.texts)]
-        self.useless |= {finding.fingerprint for finding in group if finding not in alone}
-        return self.that_help(alone)
+        done = self.attempt(group)
+        if done is None:
+            alone = [finding for finding in group if _helps(finding, self.report, self.check, self.text, self.texts)]
+            self.useless |= {finding.fingerprint for finding in group if finding not in alone}
+            group, done = self.that_help(alone)
+        if done is not None:
+            self.accept(done, group)
 
-    def that_help(self, group: list[Finding]) -> list[Finding]:
+    def that_help(self, group: list[Finding]) -> tuple[list[Finding], Attempt | None]:
         """The largest part of a group, found by halving, that helps as a whole."""
-        if not group or self.attempt(group) is not None:
-            return group
+        done = self.attempt(group) if group else None
+        if done is not None or not group:
+            return group, done
         if len(group) == 1:
             self.useless.add(group[0].fingerprint)
-            return []
+            return [], None
         middle = len(group) // 2
         left, right = self.that_help(group[:middle]), self.that_help(group[middle:])
-        both = [*left, *right]
-        return both if not left or not right or self.attempt(both) is not None else left
+        if not left[0] or not right[0]:
+            return left if left[0] else right
+        both = [*left[0], *right[0]]
+        done = self.attempt(both)
+        return left if done is None else (both, done)
 
-    def attempt(self, group: Sequence[Finding]) -> tuple[dict[str, str], Report] | None:
+    def attempt(self, group: Sequence[Finding]) -> Attempt | None:
         """The texts and the report after a group of fixes; None when it is not better."""
         changed = _changed(group, self.text)
         if changed is None or not all(_sound(path, self.text(path) or "", text) for path, text in changed.items()):
@@ -107,10 +148,7 @@ class _Work:
     def text(self, path: str) -> str | None:
         return self.texts[path] if path in self.texts else self.text_of(path)
 
-    def take(self, group: list[Finding]) -> None:
-        done = self.attempt(group) if group else None
-        if done is None:
-            return
+    def accept(self, done: Attempt, group: Sequence[Finding]) -> None:
         for path in done[0].keys() - self.originals.keys():
             self.originals[path] = self.text_of(path) or ""
         self.texts, self.report = done
@@ -187,9 +225,8 @@ def _count(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
 
 def _sound(path: str, before: str, after: str) -> bool:
     """What could be parsed still can. Python is asked too: libcst lets a repeated argument pass."""
-    if surface(path, before) == "shell":
-        return _shell_parses(after) or not _shell_parses(before)
-    return _python_compiles(after) or not _python_compiles(before)
+    parses = _PARSES.get(kind_of(path, before))
+    return parses is None or parses(after) or not parses(before)
 
 
 def _python_compiles(text: str) -> bool:
@@ -207,6 +244,40 @@ def _shell_parses(text: str) -> bool:
 
     return not _parser().parse(text.encode("utf-8", "replace")).root_node.has_error
 
+
+def _yaml_parses(text: str) -> bool:
+    import yaml
+
+    try:
+        return all(True for _ in yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return False
+
+
+def _json_parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _notebook_parses(text: str) -> bool:
+    """Is it JSON, and is each of its code cells Python?"""
+    from t4lint.findings import Problem
+    from t4lint.sources.notebook import notebook_from
+
+    notebook = notebook_from(text, Path("a.ipynb"), "a.ipynb") if _json_parses(text) else None
+    return notebook is not None and not isinstance(notebook, Problem) and not notebook.problems
+
+
+_PARSES: dict[str, Callable[[str], bool]] = {
+    "python": _python_compiles,
+    "shell": _shell_parses,
+    "yaml": _yaml_parses,
+    "json": _json_parses,
+    "notebook": _notebook_parses,
+}
 
 # --- diff --------------------------------------------------------------------------------------------------------
 

@@ -331,13 +331,13 @@ class PythonFile:
             line = self._first_line()
             return [Splice(self.lines.start_of(line), self.lines.start_of(line), f"import {module}\n\n")]
         group = next((it for it in groups if self._is_third_party(it)), groups[-1])
-        text = f"import {module}\n"
+        text = f"import {module}"
         for statement in group:
-            if isinstance(statement.body[0], cst.ImportFrom) or self.written(statement) > f"import {module}":
+            if isinstance(statement.body[0], cst.ImportFrom) or self.written(statement) > text:
                 start = self.lines.start_of(self._line(statement))
-                return [Splice(start, start, text)]
-        end = self.lines.end_of(self._line_at(self.span(group[-1])[1]))
-        return [Splice(end, end, text)]
+                return [Splice(start, start, f"{text}\n")]
+        stop = self.lines.stop_of(self._line_at(self.span(group[-1])[1]))
+        return [Splice(stop, stop, f"\n{text}")]
 
     def _import_groups(self) -> list[list[cst.SimpleStatementLine]]:
         """The imports at the top level, in groups that blank lines separate; `__future__` apart from them."""

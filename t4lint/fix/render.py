@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from t4lint.findings import Fix, TextEdit
+from t4lint.fix.config import ConfigFile
+from t4lint.fix.notebook import NotebookFile, View
 from t4lint.fix.python import PythonFile
 from t4lint.fix.shell import ShellFile
-from t4lint.fix.text import NoPlace, Splice, as_edits, spliced, surface
+from t4lint.fix.text import NoPlace, Splice, as_edits, kind_of, spliced
 from t4lint.rule import (
     AddArgument,
     AddImport,
@@ -41,50 +45,87 @@ def rendered(edits: Iterable[Edit], texts: Texts, safety: FixSafety, title: str)
     return Fix(safety, title, tuple(found)) if found else None
 
 
+class _Target(NamedTuple):
+    """A text that edits are found in. `view` is set where it is made of the cells of a notebook."""
+
+    file: PythonFile | ShellFile | ConfigFile
+    view: View | None = None
+
+    def local(self, location: Location) -> Location:
+        return location if self.view is None else self.view.local(location)
+
+
 class _Rendering:
     """The edits of one fix, over all files."""
 
     def __init__(self, texts: Texts) -> None:
         self.texts = texts
-        self.files: dict[str, PythonFile | ShellFile] = {}
-        self.splices: dict[str, list[Splice]] = {}
+        self.targets: dict[tuple[str, str], _Target] = {}  # by path, and by which of its texts
+        self.notebooks: dict[str, NotebookFile] = {}
+        self.splices: dict[tuple[str, str], list[Splice]] = {}
 
     def add(self, edit: Edit) -> None:
         place = _place(edit.at)
         location = place.location
         assert location is not None
-        file = self._file(location.path)
+        key = self._target(place, location)
         if isinstance(edit, DropUnusedImport):
-            self._tidy(location.path, edit)
+            self._tidy(key, edit)
             return
-        done = _in_shell(file, edit, place) if isinstance(file, ShellFile) else _in_python(file, edit, location)
-        self.splices.setdefault(location.path, []).extend(done)
+        target = self.targets[key]
+        origin = replace(place, location=target.local(location))
+        self.splices.setdefault(key, []).extend(_made(target, edit, origin))
 
-    def _file(self, path: str) -> PythonFile | ShellFile:
-        if path not in self.files:
-            text = self.texts(path)
-            if text is None:
-                raise NoPlace("the file is not there")
-            kind = surface(path, text)
-            if kind == "other":
-                raise NoPlace("files of this kind are not edited yet")
-            self.files[path] = ShellFile(text) if kind == "shell" else PythonFile(text)
-        return self.files[path]
+    def _target(self, origin: Origin, location: Location) -> tuple[str, str]:
+        """The text that an edit at an origin is found in: a flag stands in shell, whatever the file is."""
+        path = location.path
+        text = self.texts(path)
+        if text is None:
+            raise NoPlace("the file is not there")
+        kind = kind_of(path, text)
+        if kind == "notebook":
+            return self._cells(path, text, origin, location)
+        form = "shell" if origin.how == "flag" else kind
+        key = path, form
+        if key not in self.targets:
+            self.targets[key] = _Target(_file(text, form))
+        return key
 
-    def _tidy(self, path: str, edit: DropUnusedImport) -> None:
+    def _cells(self, path: str, text: str, origin: Origin, location: Location) -> tuple[str, str]:
+        if path not in self.notebooks:
+            self.notebooks[path] = NotebookFile(path, text)
+        notebook = self.notebooks[path]
+        form = "shell" if origin.how == "flag" else "python"
+        view = notebook.code if form == "shell" else notebook.python_at(location)
+        key = path, f"{form} {id(view)}"
+        if key not in self.targets:
+            self.targets[key] = _Target(_file(view.text, form), view)
+        return key
+
+    def _tidy(self, key: tuple[str, str], edit: DropUnusedImport) -> None:
         """Whether an import is still used shows only after the other edits."""
-        file = self.files[path]
-        done = self.splices.setdefault(path, [])
+        file = self.targets[key].file
+        done = self.splices.setdefault(key, [])
         if isinstance(file, PythonFile) and not PythonFile(spliced(file.text, done)).uses(edit.name):
             done.extend(file.drop_import(edit.name))
 
     def result(self) -> list[TextEdit]:
         found: list[TextEdit] = []
-        for path, given in self.splices.items():
-            text = self.files[path].text
-            if spliced(text, given) != text:
-                found += as_edits(path, text, given)
+        for key, given in self.splices.items():
+            file, view = self.targets[key]
+            if spliced(file.text, given) != file.text:
+                found += as_edits(key[0], file.text, given) if view is None else view.edits(given)
         return found
+
+
+def _file(text: str, form: str) -> PythonFile | ShellFile | ConfigFile:
+    if form == "python":
+        return PythonFile(text)
+    if form == "shell":
+        return ShellFile(text)
+    if form in ("yaml", "json"):
+        return ConfigFile(text, form)
+    raise NoPlace("files of this kind are not edited")
 
 
 def _place(at: Place) -> Origin:
@@ -107,17 +148,37 @@ def _location(at: Place) -> Location:
     return location
 
 
+def _made(target: _Target, edit: Edit, origin: Origin) -> list[Splice]:
+    file, at = target.file, origin.location
+    assert at is not None
+    if isinstance(file, ShellFile):
+        return _in_shell(file, edit, origin)
+    if isinstance(file, ConfigFile):
+        return _in_config(file, edit, at)
+    return _in_python(target, file, edit, at)
+
+
+def _in_config(file: ConfigFile, edit: Edit, at: Location) -> list[Splice]:
+    if isinstance(edit, SetValue):
+        return file.set_value(at, edit.text)
+    if isinstance(edit, DropArgument):
+        return file.drop(at, edit.name, edit.otherwise)
+    if isinstance(edit, RenameArgument):
+        return file.rename(at, edit.name, edit.to)
+    raise NoPlace("this edit has no form in a configuration")
+
+
 def _in_shell(file: ShellFile, edit: Edit, origin: Origin) -> list[Splice]:
     if isinstance(edit, SetValue):
         return file.set_value(origin, edit.text)
     if isinstance(edit, DropArgument):
-        return file.drop(origin)
+        return file.drop(origin, edit.name, edit.otherwise)
     if isinstance(edit, RenameArgument):
         return file.rename(origin, edit.name, edit.to)
     raise NoPlace("this edit has no form on a command line")
 
 
-def _in_python(file: PythonFile, edit: Edit, at: Location) -> list[Splice]:
+def _in_python(target: _Target, file: PythonFile, edit: Edit, at: Location) -> list[Splice]:
     if isinstance(edit, SetValue):
         return file.set_value(at, edit.text)
     if isinstance(edit, (SetArgument, AddArgument)):
@@ -129,15 +190,15 @@ def _in_python(file: PythonFile, edit: Edit, at: Location) -> list[Splice]:
     if isinstance(edit, DropStatement):
         return file.drop_statement(at)
     if isinstance(edit, (InsertBefore, InsertAfter)):
-        words = file.words(at, _words(at, edit.words))
+        words = file.words(at, _words(target, _location(edit.at).path, edit.words))
         return file.insert(at, edit.code, words, after=isinstance(edit, InsertAfter))
     if isinstance(edit, AddImport):
         return file.add_import(edit.module)
     raise NoPlace("this edit has no form in Python")
 
 
-def _words(at: Location, given: Mapping[str, Written]) -> dict[str, tuple[Location, Written]]:
+def _words(target: _Target, path: str, given: Mapping[str, Written]) -> dict[str, tuple[Location, Written]]:
     places = {name: (_location(word.at), word) for name, word in given.items()}
-    if any(place.path != at.path for place, _ in places.values()):
+    if any(place.path != path for place, _ in places.values()):
         raise NoPlace("the names stand in another file")
-    return places
+    return {name: (target.local(place), word) for name, (place, word) in places.items()}

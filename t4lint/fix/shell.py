@@ -75,9 +75,16 @@ class ShellFile:
             raise NoPlace(f"{dashes}{new} is there already")
         return [Splice(flag.start, flag.name_end, dashes + new)]
 
-    def drop(self, origin: Origin) -> list[Splice]:
-        """The flag goes with its value, and with the blanks, or the whole line, that it leaves empty."""
+    def drop(self, origin: Origin, name: str, otherwise: str) -> list[Splice]:
+        """The flag goes with its value, and with the blanks, or the whole line, that it leaves empty.
+
+        One that is called otherwise (it feeds a variable) gets another value, if there is one.
+        """
         flag = self.flag(origin)
+        if not called(self.text[flag.start : flag.name_end].lstrip("-"), name):
+            if otherwise:
+                return self.set_value(origin, otherwise)
+            raise NoPlace(f"the flag is not called {name}")
         first, last = self.lines.line_of(flag.start), self.lines.line_of(flag.end)
         before = self.text[self.lines.start_of(first) : flag.start]
         after = self.text[flag.end : self.lines.stop_of(last)]

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from t4lint.findings import TextEdit
+from t4lint.sources.configs import JSON_SUFFIXES, YAML_SUFFIXES
 from t4lint.sources.files import PYTHON_SUFFIXES, SHELL_SUFFIXES
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -18,13 +19,23 @@ class NoPlace(Exception):  # noqa: N818
     """An edit has no place in the text; so there is no fix."""
 
 
-def surface(path: str, text: str) -> Literal["python", "shell", "other"]:
-    """What a file is to an editor of text: notebooks, Dockerfiles and configurations are other than what they hold."""
+Kind = Literal["python", "shell", "notebook", "yaml", "json", "other"]
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(PYTHON_SUFFIXES, "python"),
+    **dict.fromkeys(SHELL_SUFFIXES, "shell"),
+    ".ipynb": "notebook",
+    **dict.fromkeys(YAML_SUFFIXES, "yaml"),
+    **dict.fromkeys(JSON_SUFFIXES, "json"),
+}
+
+
+def kind_of(path: str, text: str) -> Kind:
+    """What a file is to an editor of text; Makefiles, Dockerfiles and READMEs are `other`: lines, with shell in some."""
     suffix = PurePosixPath(path).suffix.lower()
+    if suffix in _KINDS:
+        return _KINDS[suffix]
     first = text.split("\n", 1)[0]
-    if suffix in PYTHON_SUFFIXES:
-        return "python"
-    if suffix in SHELL_SUFFIXES or (not suffix and re.match(r"#!.*\b(?:ba|da|z|k)?sh\b", first)):
+    if not suffix and re.match(r"#!.*\b(?:ba|da|z|k)?sh\b", first):
         return "shell"
     return "python" if not suffix and re.match(r"#!.*\bpython", first) else "other"
 

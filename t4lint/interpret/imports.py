@@ -12,7 +12,7 @@ import libcst as cst
 from t4lint.findings import Problem
 from t4lint.interpret.values import Abstract, Const, ListValue, ProjectModule, Scope, Symbol, Unknown
 from t4lint.libraries import registry
-from t4lint.sources.files import is_file, is_folder
+from t4lint.sources.files import is_folder
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -169,7 +169,7 @@ def relative_module(m: Machine, name: str, level: int) -> Abstract:
         folder = folder.parent
     base = folder.joinpath(*name.split(".")) if name else folder
     for candidate in (base.with_suffix(".py") if name else None, base / "__init__.py"):
-        if candidate is not None and is_file(candidate) and m.project.contains(candidate):
+        if candidate is not None and m.project.has(candidate) and m.project.contains(candidate):
             return load(m, candidate, name or folder.name)
     if is_folder(base) and m.project.contains(base):
         return namespace(m, base)
@@ -191,7 +191,7 @@ def submodule(m: Machine, module: ProjectModule, name: str) -> Abstract | None:
             return None
         folder = file.parent
     for candidate in (folder / f"{name}.py", folder / name / "__init__.py"):
-        if is_file(candidate) and m.project.contains(candidate):
+        if m.project.has(candidate) and m.project.contains(candidate):
             return load(m, candidate, f"{module.source.name}.{name}")
     return None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from t4lint.findings import Problem
 from t4lint.interpret.source import SourceModule, parse
 from t4lint.sources.document import Document
-from t4lint.sources.files import display_path, is_file, read
+from t4lint.sources.files import display_path, is_file, kind_of, read
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 MAX_MODULES = 400  # modules of one project that are read
@@ -37,12 +38,22 @@ class Project:
         display = display_path(file, self.cwd)
         if file in self.documents:
             return parse(self.documents[file], name)
-        if file in self.texts:
-            return parse(Document(display, file, "python", self.texts[file]), name)
-        if len(self.modules) >= MAX_MODULES:
+        if file not in self.texts and len(self.modules) >= MAX_MODULES:
             return Problem(display, f"not read: the project has more than {MAX_MODULES} modules")
-        document = read(file, display)
-        return document if isinstance(document, Problem) else parse(document, name)
+        document = self.read(file)
+        return document if isinstance(document, Problem) else parse(replace(document, kind="python"), name)
+
+    def read(self, file: Path) -> Document | Problem:
+        """A file as text; an open buffer stands for the file."""
+        display = display_path(file, self.cwd)
+        if file in self.texts:
+            text = self.texts[file]
+            return Document(display, file, kind_of(file, text[:200].encode("utf-8", "replace")), text)
+        return read(file, display)
+
+    def has(self, file: Path) -> bool:
+        """Is there such a file, or an open buffer of its name?"""
+        return file in self.texts or file in self.documents or is_file(file)
 
     def find(self, name: str, script: Path) -> Path | None:
         """The file of a module as a script would import it: beside the script, at the root, under src/ or lib/."""
@@ -58,7 +69,7 @@ class Project:
         """The file of a module below a folder of the search path."""
         relative = Path(*name.split("."))
         for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
-            if candidate in self.documents or (is_file(candidate) and self.contains(candidate)):
+            if candidate in self.documents or (self.has(candidate) and self.contains(candidate)):
                 return candidate
         return None
 

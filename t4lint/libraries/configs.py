@@ -24,7 +24,6 @@ from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.paths import text_of
 from t4lint.sources.configs import ConfigDocument, ConfigNode, config_from, read_config
-from t4lint.sources.files import display_path, is_file
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine
 
@@ -43,7 +42,7 @@ def find_file(m: Any, name: str) -> Path | None:
     for base in dict.fromkeys(bases):
         candidate = base / name
         try:
-            if is_file(candidate) and m.project.contains(candidate):
+            if m.project.has(candidate) and m.project.contains(candidate):
                 return candidate
         except OSError:
             continue
@@ -57,7 +56,7 @@ def load_file(m: Any, name: str) -> ConfigDocument | None:
         return None
     key = f"config {file}"
     if key not in m.globals:
-        found = read_config(file, display_path(file, m.project.cwd))
+        found = read_config(m.project.read(file))
         m.globals[key] = None if isinstance(found, Problem) else found
         if not isinstance(found, Problem):
             m.project.read_texts[found.path] = found.text
@@ -356,8 +355,8 @@ def accelerate_config(project: Any, launch: Any) -> DictValue | None:
     bases += [launch.file.parent] if launch.file is not None else []
     for base in bases:
         file = base / word.text
-        if is_file(file) and project.contains(file):
-            found = read_config(file, display_path(file, project.cwd))
+        if project.has(file) and project.contains(file):
+            found = read_config(project.read(file))
             if isinstance(found, Problem):
                 return None
             project.read_texts[found.path] = found.text

@@ -1,7 +1,7 @@
-"""GitHub Actions: annotations on the changed lines, as workflow commands, and the summary page of the job.
+"""GitHub Actions: annotations beside the lines, as workflow commands, and the summary page of the job.
 
-A step may add ten errors, ten warnings and ten notices, and GitHub drops the rest without a word. So the most important
-come first, and one notice counts what is left out.
+A step may add ten errors, ten warnings and ten notices, and GitHub drops the rest without a word. So of each level those
+on changed lines and the most important come first, and one notice counts what is left out.
 """
 
 from __future__ import annotations
@@ -43,8 +43,22 @@ class Annotation(NamedTuple):
 def render(report: Report, *, version: str) -> str:
     """The workflow commands, one a line; nothing when all is well."""
     made = [*(_problem(problem) for problem in report.problems)]
-    made += [_finding(finding) for finding in common.by_importance(common.active(report))]
+    made += [_finding(finding) for finding in _by_use(common.by_importance(common.active(report)))]
     return "".join(f"{_command(annotation)}\n" for annotation in within_limits(made))
+
+
+def _by_use(findings: list[Finding]) -> list[Finding]:
+    """Those on lines of the pull request first: GitHub shows the others nowhere near the code."""
+    base = os.environ.get("GITHUB_BASE_REF")  # set for pull requests only
+    if not base or not findings:
+        return findings
+    from t4lint.baseline import BaselineError, changed_since
+
+    try:
+        changes = changed_since(f"origin/{base}", Path.cwd())
+    except BaselineError:  # a checkout that is not deep enough
+        return findings
+    return sorted(findings, key=lambda finding: not changes.touch(finding, {}, {}))
 
 
 def within_limits(annotations: Iterable[Annotation]) -> Iterator[Annotation]:

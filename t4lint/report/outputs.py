@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 if TYPE_CHECKING:
     from t4lint.findings import Report
 
-FORMATS = ("text", "json", "jsonl", "github", "sarif", "gitlab", "junit", "rdjson", "markdown")
+FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif", "gitlab", "junit", "rdjson", "markdown")
 JSON = frozenset({"json", "jsonl", "sarif", "gitlab", "rdjson"})
-BESIDE = {"text", "github"}  # the log of a workflow has room for both
+BESIDE = ({"text", "github"}, {"concise", "github"})  # the log of a workflow has room for both
 MODULES = {"json": "json_report"}  # where the renderer of a format is, if not in a module of its name
 PIPED_WIDTH = 120  # cells that a line of code may take where no terminal says how wide it is
 
@@ -38,7 +38,7 @@ def parse(given: Sequence[str], known: Sequence[str] = FORMATS) -> tuple[Output,
     """What the `--output-format` flags ask for. When there is none: text on the screen, in a GitHub workflow with annotations."""
     outputs = tuple(dict.fromkeys(_parse_one(text, known) for text in given)) if given else _default(known)
     screen = {output.format for output in outputs if output.file is None}
-    if len(screen) > 1 and screen != BESIDE:
+    if len(screen) > 1 and screen not in BESIDE:
         raise OutputError("only one format can go to the screen; give the others a file, e.g. json:report.json")
     return outputs
 
@@ -78,7 +78,7 @@ def _to_screen(report: Report, format: str, text: str, *, beside: bool) -> None:
         from t4lint.report.github import write_summary
 
         write_summary(report)
-    elif format == "text" and beside:
+    elif format in ("text", "concise") and beside:
         from t4lint.report.github import inert
 
         text = inert(text)

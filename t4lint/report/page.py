@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.report.frame import visible
+from t4lint.ruleset import options_of
 
 if TYPE_CHECKING:
     from t4lint.devices import Target
     from t4lint.rule import Rule
+    from t4lint.settings import Settings, Sources
 
+MAX_SETTING = 60  # cells of a setting before the comment behind it
 FIXES = {"safe": "safe", "unsafe": "unsafe (look at the result)", "none": "by hand"}
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"  # only in a checkout
 
@@ -29,7 +34,53 @@ def explain(rule: Rule) -> str:
         f"# {rule.name}\n\n{rule.summary}\n\n"
         f"- family: {rule.family}\n- severity: {rule.severity}\n- default: {shown}\n- fix: {FIXES[rule.fix]}\n"
     )
-    return f"{head}\n{rule.page.strip()}\n" if rule.page.strip() else head
+    page = f"{head}\n{rule.page.strip()}\n" if rule.page.strip() else head
+    options = "".join(_option(rule, name, said) for name, said in options_of(rule).items())
+    return f"{page}\n## Options\n\nIn `[tool.t4lint.rules.{rule.name}]`:\n\n{options}" if options else page
+
+
+def _option(rule: Rule, name: str, said: dict[str, Any]) -> str:
+    return f"- `{name}` ({said.get('type', 'any')}, default {json.dumps(said.get('default'))}): {said.get('description', '')}\n"
+
+
+# --- the settings of a file --------------------------------------------------------------------------------------
+
+
+def settings_text(file: str, settings: Settings, sources: Sources, rules: int) -> str:
+    """The settings that hold for a file as TOML, each with where it comes from."""
+    rows = [(_toml(item.name.replace("_", "-")), _toml_value(getattr(settings, item.name)), sources.get(item.name))
+            for item in fields(settings) if item.name not in ("extend", "overrides")]  # fmt: skip
+    lines = [f"{key} = {value}" for key, value, _ in rows]
+    width = min(max(map(len, lines)), MAX_SETTING)
+    said = [
+        f"{line:<{width}}  # {', '.join(where or ('default',))}"
+        for line, (_, _, where) in zip(lines, rows, strict=True)
+    ]
+    return f"# {visible(file)}: {rules} rules run\n" + "\n".join(visible(line) for line in said) + "\n"
+
+
+def settings_json(file: str, settings: Settings, sources: Sources, rules: Iterable[str]) -> str:
+    """The same as JSON, version 1."""
+    said = {
+        item.name.replace("_", "-"): {"value": getattr(settings, item.name), "from": list(sources.get(item.name, ()))}
+        for item in fields(settings)
+        if item.name not in ("extend", "overrides")
+    }
+    whole = {"version": 1, "path": file, "settings": said, "rules": list(rules)}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _toml(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key) else json.dumps(key, ensure_ascii=False)
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_toml(str(key))} = {_toml_value(item)}" for key, item in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def markdown(text: str, *, colour: bool, width: int) -> str:
@@ -84,6 +135,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fix": rule.fix,
         "summary": rule.summary,
         "verifiable": rule.verifiable,
+        "options": options_of(rule),
         "fixtures": fixture_counts(rule),
     }
 

@@ -77,7 +77,7 @@ def _rules(report: Report, findings: Iterable[Finding], version: str) -> Iterato
 
     named = {finding.rule for finding in findings}
     ran = named | set(report.rules or (rule.name for rule in engine.rules()))
-    known = [rule for rule in engine.rules() if rule.name in ran]
+    known = [rule for rule in (*engine.rules(), *report.own_rules) if rule.name in ran]
     yield from (_rule(rule, version) for rule in known)
     named -= {rule.name for rule in known}
     own = sorted((it for it in findings if it.rule in named), key=lambda it: it.rule)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from t4lint.findings import Problem
-from t4lint.sources import files
+from t4lint.sources.document import Document
 from t4lint.sources.json_text import JsonError, JsonNode, duplicates, parse_json
 from t4lint.sources.positions import Lines, PositionMap
 from t4lint.trace import Location
@@ -106,10 +106,11 @@ def is_config(file: Path) -> bool:
     return file.name.lower().endswith(SUFFIXES)
 
 
-def read_config(file: Path, display: str) -> ConfigDocument | Problem:
-    """Read a configuration file, or say why that cannot be done."""
-    document = files.read(file, display)
-    return document if isinstance(document, Problem) else config_from(document.text, file, display)
+def read_config(document: Document | Problem) -> ConfigDocument | Problem:
+    """A configuration from its file as it was read."""
+    if isinstance(document, Problem):
+        return document
+    return config_from(document.text, document.file, document.path)
 
 
 def config_from(text: str, file: Path, display: str, positions: PositionMap | None = None) -> ConfigDocument | Problem:

@@ -149,8 +149,10 @@ class _Search:
             folder = Path(os.path.realpath(start), *[".."] * (len(parts) - depth)) if depth < len(parts) else start
             ignores.extend(self.ignore_file(folder, start, parts[depth:]))
         if self.exclude:
-            # Last, and so first to decide: the settings are the more explicit wish.
-            ignores.append(_Ignore(start, "".join(f"{part}/" for part in parts), self.spec(self.exclude, "exclude")))
+            # Last, and so first to decide: the settings are the more explicit wish; a folder that is named is even more so.
+            prefix, spec = "".join(f"{part}/" for part in parts), self.spec(self.exclude, "exclude")
+            if not (prefix and spec.check_file(prefix).include):
+                ignores.append(_Ignore(start, prefix, spec))
         return tuple(ignores)
 
     def ignore_file(self, folder: Path, start: Path, parts: tuple[str, ...] = ()) -> list[_Ignore]:

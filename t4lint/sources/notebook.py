@@ -82,15 +82,20 @@ class NotebookDocument:
 
 def read_notebook(file: Path, display: str) -> NotebookDocument | Problem:
     """Read a notebook, or say why that cannot be done."""
+    text = notebook_text(file, display)
+    return text if isinstance(text, Problem) else notebook_from(text, file, display)
+
+
+def notebook_text(file: Path, display: str) -> str | Problem:
+    """The text of a notebook's file."""
     data = read_bytes(file, display, LARGEST)
     if isinstance(data, Problem):
         return data
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         return Problem(display, f"is not text: byte 0x{data[error.start]:02x} is not utf-8", line, 1)
-    return notebook_from(text, file, display)
 
 
 def notebook_from(text: str, file: Path, display: str) -> NotebookDocument | Problem:
@@ -227,40 +232,31 @@ def _likely_target(root: JsonNode, texts: Sequence[str]) -> str | None:
     return None
 
 
-_CHARACTER = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
-)
+# A character of a JSON string as it is written.
+CHARACTER = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL)
 
 
-def raw_place(text: str, cell: int, cell_line: int, column: int) -> tuple[int, int] | None:
-    """Where a place of a cell stands in the text of the .ipynb file: line and column, escapes counted. For edits, whose
-    new text must be escaped as JSON (`json.dumps(new, ensure_ascii=False)[1:-1]`).
+@dataclass(frozen=True, slots=True)
+class CodeCell:
+    """A code cell for those who edit it: its index over all cells, its text, the JSON that holds the text, and the
+    physical line on which each of its lines stands.
     """
-    try:
-        cells = _cells(parse_json(text, skip=_NOT_CODE))
-    except JsonError:
-        return None
-    if not cells or not 0 <= cell < len(cells):
-        return None
-    node = cells[cell].get("source") or cells[cell].get("input")
-    parts = [] if node is None else node.items if node.kind == "array" else [node]
-    at, offset, before = (1, 1), None, ""
-    for part in parts:
-        if not isinstance(part.value, str):
-            continue
-        offset = part.start + 1
-        while offset < part.end - 1:
-            if at == (cell_line, column) and before != "\r":
-                return Lines(text).place(offset)
-            found = _CHARACTER.match(text, offset, part.end - 1)
-            token = found[0] if found else text[offset]
-            character = {"\\n": "\n", "\\r": "\r"}.get(token, token)
-            if before == "\r" and character != "\n" and at == (cell_line, column):
-                return Lines(text).place(offset)
-            ends = character in ("\n", "\r") and not (before == "\r" and character == "\n")
-            at = (at[0] + 1, 1) if ends else at if before == "\r" and character == "\n" else (at[0], at[1] + 1)
-            before, offset = character, offset + len(token)
-    return Lines(text).place(offset) if offset is not None and at == (cell_line, column) else None
+
+    index: int
+    text: str
+    node: JsonNode
+    physical: list[int]
+
+
+def code_cells(text: str) -> list[CodeCell]:
+    """The code cells of a notebook that can be read, in order."""
+    found = []
+    cells = _cells(parse_json(text, skip=_NOT_CODE)) or []
+    for index, (cell, source) in enumerate(zip(cells, _sources(cells, text), strict=True)):
+        node = cell.get("source") or cell.get("input")
+        if _is_code(cell) and node is not None:
+            found.append(CodeCell(index, source.text, node, source.physical))
+    return found
 
 
 # --- cells -------------------------------------------------------------------------------------------------------

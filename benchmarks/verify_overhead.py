@@ -1,16 +1,18 @@
 """What recording costs a program: pairs of a plain and a recorded run of one training loop, for two sizes of a model.
 
-    python benchmarks/verify_overhead.py [--pairs 7]
+    python benchmarks/verify_overhead.py [--pairs 7] [--write docs/verify.md]
 
 Each run is a process of its own; the order within a pair alternates. CPU time is compared, not wall time, so that other
 work on the machine weighs less: of the loop after its first steps (`per step`), and of everything before it (`start`:
-imports, building the model, the first steps, for the recorded run with the sandbox's own start). Prints a table.
+imports, building the model, the first steps, for the recorded run with the sandbox's own start). Prints a table, and
+with `--write` puts it into a page, between the comments `overhead` and `end of overhead`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -80,13 +82,34 @@ def row(name: str, pairs: Sequence[tuple[tuple[float, float], tuple[float, float
     return "| " + " | ".join(cells) + " |"
 
 
+BEGIN, END = "<!-- overhead -->\n", "<!-- end of overhead -->\n"
+
+
+def written(page: str, table: Sequence[str], pairs: int) -> str:
+    """The page with this table in the place of the one before."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    said = f"{pairs} pairs a model, torch {torch_version()}, Python {platform.python_version()}, one thread."
+    return "\n".join([before + BEGIN, *table, "", said, END]) + after
+
+
+def torch_version() -> str:
+    from importlib.metadata import version
+
+    return version("torch")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--write", type=Path, metavar="PAGE")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    print("| model | start, plain | recorded | ratio | per step, plain | recorded | ratio |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    table = [
+        "| model | start, plain | recorded | ratio | per step, plain | recorded | ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    print("\n".join(table))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
@@ -99,7 +122,10 @@ def main() -> None:
                 else:
                     before = plain(folder, arguments)
                     pairs.append((before, recorded(folder, arguments)))
-            print(row(model, pairs), flush=True)
+            table.append(row(model, pairs))
+            print(table[-1], flush=True)
+    if args.write is not None:
+        args.write.write_text(written(args.write.read_text(encoding="utf-8"), table, args.pairs), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ CONFIDENCES = ("certain", "likely", "possible")
 DEFAULT_TARGET = "t4"
 STDIN_FILENAME = "stdin.py"
 FORMATS_WITH_FIXES = ("json", "jsonl", "sarif", "rdjson")
+DEFAULT_STEPS = 3  # optimizer steps that verify runs
 VERIFY_EXAMPLE = "t4lint verify -- python train.py --epochs 1"
 
 
@@ -212,11 +213,13 @@ def _verify(args: argparse.Namespace) -> int:
         limits = _limits(args)
         screen = Screen()
         screen.announce(args.rest, Path.cwd(), limits)
-        more = {} if limits == Limits(args.steps, args.timeout) else {"limits": limits}
+        more: dict[str, Any] = {} if limits == Limits(limits.steps, args.timeout) else {"limits": limits}
+        if args.measure:
+            more |= {"pairs": args.pairs, "progress": screen.measures}
         with listening(screen):
             options = _options(args, asked)
             return verify(
-                args.rest, options=options, device=args.device, steps=args.steps, timeout=args.timeout, **more
+                args.rest, options=options, device=args.device, steps=limits.steps, timeout=args.timeout, **more
             )
 
     report = _report(args, asked, verify)
@@ -227,10 +230,12 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _limits(args: argparse.Namespace) -> Limits:
+    from t4lint.measure import STEPS
     from t4lint.record.launch import Limits
 
     memory = int((args.memory_limit or 0) * 2**30)
-    return Limits(args.steps, args.timeout, memory, args.allow_network, args.sandbox)
+    steps = args.steps or (STEPS if args.measure else DEFAULT_STEPS)
+    return Limits(steps, args.timeout, memory, args.allow_network, args.sandbox)
 
 
 def _show_verdicts(report: Report) -> None:
@@ -601,15 +606,26 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="where to run it")
     parser.add_argument(
-        "--steps", type=_positive_int, default=3, metavar="N", help="optimizer steps to run (default: 3)"
+        "--device",
+        choices=("auto", "cuda", "cpu"),
+        default="auto",
+        help="where to run it: on a GPU where there is one (auto), only on a GPU, or on the CPU; "
+        "a GPU larger than the target's is held to its memory",
+    )
+    parser.add_argument(
+        "--steps", type=_positive_int, metavar="N", help="optimizer steps to run (default: 3, with --measure 12)"
     )
     parser.add_argument(
         "--timeout", type=_positive_float, default=600.0, metavar="SECONDS", help="stop after this time (default: 600)"
     )
     add = parser.add_argument
     add("--memory-limit", type=_positive_float, metavar="GIB", help="end it when all its processes take more than this")
+    add(
+        "--measure", action="store_true",
+        help="run it again with each fix applied to a copy, in pairs, and tell what that does to time, memory and loss",
+    )  # fmt: skip
+    add("--pairs", type=_pairs, default=4, metavar="N", help="pairs of runs for --measure (default: 4)")
     add("--allow-network", action="store_true", help="leave it the network and your tokens (default: offline)")
     add(
         "--sandbox", choices=("auto", "overlay", "copy"), default="auto",
@@ -635,6 +651,13 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--statistics", action="store_true", help="count the findings of each rule, on stderr")
     add("--show-trace", action="store_true", help="show what was understood of the program, and what was not")
+
+
+def _pairs(text: str) -> int:
+    number = _positive_int(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError("one pair has no interval: at least 2")
+    return number
 
 
 def _positive_int(text: str) -> int:

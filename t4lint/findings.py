@@ -24,6 +24,32 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A quantity without and with a fix: medians, and the ratio after / before with its 95 % interval over the pairs."""
+
+    before: float
+    after: float
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a fix did to the run, measured in pairs. `seconds`: of a step; `memory`: bytes at the peak.
+
+    `loss`: "same", "differs" or "not seen", at the same steps. Where nothing was measured, `conclusion` says why.
+    """
+
+    conclusion: str
+    basis: str = ""
+    pairs: int = 0
+    seconds: Change | None = None
+    memory: Change | None = None
+    loss: str = "not seen"
+
+
+@dataclass(frozen=True, slots=True)
 class Related:
     """Another place that belongs to a finding."""
 
@@ -81,6 +107,7 @@ class Finding:
     fingerprint: str = ""
     verdict: Verdict | None = None
     fix: Fix | None = None
+    effect: Effect | None = None
     suppressed: Suppressed | None = None
 
 

@@ -6,42 +6,66 @@ over the observed trace judges the events with these keys again.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import fields, replace
 from pathlib import Path
 
 from t4lint import engine
-from t4lint.devices import find_target
+from t4lint.devices import Target, find_target
 from t4lint.engine import Options
 from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict
-from t4lint.record.launch import Limits, Outcome, Recording, record
+from t4lint.fix.loop import prove
+from t4lint.measure import Run, Texts, measure
+from t4lint.record.launch import Device, Limits, Outcome, Recording, listening, record
 from t4lint.record.notebook import is_notebook
-from t4lint.record.observe import COMMAND, trace_of
+from t4lint.record.observe import COMMAND, basis_of, trace_of
 from t4lint.rule import Candidate, Confidence, Rule
 from t4lint.sources.document import Document
 from t4lint.sources.notebook import read_notebook
 from t4lint.sources.shell import launches
-from t4lint.trace import Key, Trace
+from t4lint.trace import Key, Location, Trace
 
 ONLY_IN_FILES = "seen only in files"
 ENDED_BEFORE, ENDED_HERE = "the run ended before: ", "the run ended here: "
 
 
 def verify(
-    argv: list[str], *, options: Options, device: str, steps: int, timeout: float, limits: Limits | None = None
+    argv: list[str],
+    *,
+    options: Options,
+    device: Device,
+    steps: int,
+    timeout: float,
+    limits: Limits | None = None,
+    pairs: int = 0,
+    progress: Progress | None = None,
 ) -> Report:
-    """Predict exactly this command, run it, and add a verdict to each finding. Runs the user's code; prints nothing."""
+    """Predict exactly this command, run it, and add a verdict to each finding. Runs the user's code; prints nothing.
+
+    With `pairs`, the fixes of findings that the run did not refute are measured: `progress` is told of each run.
+    """
     rules = engine.chosen_by(options)
-    if device not in ("auto", "cpu"):
-        problem = Problem("", f"--device {device} is not available yet: only cpu")
-        return replace(predict(argv, options), problems=(problem,))
-    recording = record(argv, cwd=options.cwd, steps=steps, timeout=timeout, limits=limits)
-    observed = trace_of(recording, find_target(options.target))
-    predicted = predict(argv, engine.everywhere(options, versions={**options.versions, **_installed(observed)}))
-    judged, extra = pair(predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording))
+    target = find_target(options.target)
+    limits = replace(limits or Limits(), device=device)
+    if pairs:
+        options = engine.everywhere(options, fixes=True)
+    predicted = predict(argv, options)
+    recording = record(
+        argv, cwd=options.cwd, steps=steps, timeout=timeout, limits=limits, gpu=target.gpu,
+        lines=statements_of(predicted.findings, options.cwd),
+    )  # fmt: skip
+    observed = trace_of(recording, target)
+    versions = {**options.versions, **_installed(observed)}
+    if versions != options.versions:  # the versions that ran: exactly this run is predicted
+        predicted = predict(argv, engine.everywhere(options, versions=versions))
+    judged, extra = pair(
+        predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording), ran=lines_of(recording)
+    )
     hidden = {(finding.rule, key) for finding in predicted.suppressed for key in finding.keys}
     extra = [(rule, candidate) for rule, candidate in extra if (rule.name, candidate.event.key) not in hidden]
     sources = {**predicted.sources, **_texts({candidate.event.where.path for _, candidate in extra}, options)}
@@ -49,13 +73,67 @@ def verify(
         engine.finding_from(rule, candidate, confidence_of(candidate), sources=sources) for rule, candidate in extra
     ]
     confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in found]
-    return replace(
+    report = replace(
         predicted,
         findings=(*judged, *confirmed),
         sources=sources,
-        problems=(*predicted.problems, *problems_of(recording)),
+        problems=(*predicted.problems, *problems_of(recording, device)),
         runs=_runs(predicted.runs, recording, observed),
+        memory=memory_of(recording, target) or predicted.memory,
+        notes=(*predicted.notes, *notes_of(recording, target)),
     )
+    if not pairs or recording.outcome.how not in ("finished", "stopped"):
+        return report
+    run = _measured_run(options, steps, timeout, limits, target)
+    return _with_effects(report, argv, options, observed.basis, run, pairs, progress)
+
+
+Progress = Callable[[int, int], None]
+"""Called before each run that is measured: its number from 1, and how many there are at most."""
+
+
+def _measured_run(options: Options, steps: int, timeout: float, limits: Limits, target: Target) -> Run:
+    def run(argv: Sequence[str], texts: Texts) -> Recording:
+        placed = {(options.cwd / path).resolve(): text for path, text in texts.items()}
+        return record(
+            argv, cwd=options.cwd, steps=steps, timeout=timeout, limits=limits, texts=placed, measure=True,
+            gpu=target.gpu,
+        )  # fmt: skip
+
+    return run
+
+
+def _with_effects(
+    report: Report, argv: list[str], options: Options, basis: str, run: Run, pairs: int, progress: Progress | None
+) -> Report:
+    """The report with the measured effect of each fix that is proven to remove its finding."""
+
+    def check(texts: Texts, scripts: Sequence[str] | None = None) -> Report:
+        words = shlex.split(texts[COMMAND]) if COMMAND in texts else argv
+        others = {path: text for path, text in texts.items() if path != COMMAND}
+        return predict(words, engine.everywhere(options, texts={**options.texts, **others}, fixes=scripts is None))
+
+    def text_of(path: str) -> str | None:
+        return shlex.join(argv) + "\n" if path == COMMAND else engine.text_of(path, options, report.sources)
+
+    report = prove(report, check, text_of)
+    open_ones = [it for it in report.findings if it.fix is not None and not is_refuted(it)]
+    total = pairs * (len(open_ones) + 1)
+    numbers = itertools.count(1)
+
+    def counted(words: Sequence[str], texts: Texts) -> Recording:
+        if progress is not None:
+            progress(next(numbers), total)
+        with listening(None):
+            return run(words, texts)
+
+    effects = measure(argv, open_ones, text_of, counted, pairs=pairs, basis=basis)
+    return replace(report, findings=tuple(replace(it, effect=effects.get(it.fingerprint)) for it in report.findings))
+
+
+def is_refuted(finding: Finding) -> bool:
+    """Has the run shown that the finding does not hold?"""
+    return finding.verdict is not None and finding.verdict.verdict == "refuted"
 
 
 def predict(argv: list[str], options: Options) -> Report:
@@ -79,8 +157,29 @@ def predict(argv: list[str], options: Options) -> Report:
     return replace(engine.check([], options), notes=(note,))
 
 
+def statements_of(findings: Iterable[Finding], cwd: Path) -> dict[Path, list[tuple[int, int]]]:
+    """First and last lines of the statements that findings are about, by file."""
+    found: dict[Path, list[tuple[int, int]]] = defaultdict(list)
+    for key in {key for finding in findings for key in finding.keys}:
+        if key.path != COMMAND:
+            found[(cwd / key.path).resolve()].append((key.first_line, key.last_line))
+    return dict(found)
+
+
+def lines_of(recording: Recording) -> frozenset[tuple[str, int]]:
+    """The statements of these that ran, as (path as findings name it, first line)."""
+    found = set()
+    for entry in recording.journal.records:
+        if entry.k == "line":
+            below, line = str(entry.d.get("path")), int(entry.d.get("line") or 0)
+            positions = recording.places.get(below)
+            path = Path(os.path.relpath(recording.root / below, recording.cwd)).as_posix()
+            found.add((path, line if positions is None else positions.locate(line, 1).line))
+    return frozenset(found)
+
+
 def _installed(observed: Trace) -> dict[str, str]:
-    """The versions that ran: exactly this run is predicted."""
+    """The versions that ran."""
     return {name: str(value.it) for name, value in observed.versions.items() if value.known}
 
 
@@ -109,10 +208,12 @@ def pair(
     *,
     ended: str = "",
     at: tuple[str, int] | None = None,
+    ran: AbstractSet[tuple[str, int]] = frozenset(),
 ) -> tuple[list[Finding], list[tuple[Rule, Candidate]]]:
     """Each finding with its verdict, and what holds in the run but no finding names.
 
-    `ended`: why events may be missing; `at`: the path and line where the run ended, if that is known.
+    `ended`: why events may be missing; `at`: the path and line where the run ended, if that is known; `ran`: paths and
+    lines of statements that did run.
     """
     by_rule = {rule.name: rule for rule in rules}
     judged: dict[str, dict[Key, list[Candidate]]] = {}
@@ -125,7 +226,10 @@ def pair(
     for finding in findings:
         named[finding.rule].update(finding.keys)
         out.append(
-            replace(finding, verdict=_verdict(finding, by_rule, judged, broken, observed, _said_at(finding, ended, at)))
+            replace(
+                finding,
+                verdict=_verdict(finding, by_rule, judged, broken, observed, _said_at(finding, ended, at), ran),
+            )
         )
     extra = [
         (by_rule[name], next(candidate for candidate in candidates if candidate.when.holds is True))
@@ -154,6 +258,7 @@ def _verdict(
     broken: Mapping[str, str],
     observed: Trace,
     ended: str,
+    ran: AbstractSet[tuple[str, int]],
 ) -> Verdict:
     rule = rules.get(finding.rule)
     if rule is None:
@@ -162,7 +267,7 @@ def _verdict(
         return _not_exercised(observed, ONLY_IN_FILES)
     candidates = [candidate for key in finding.keys for candidate in judged[rule.name].get(key, ())]
     if not candidates:
-        return _not_exercised(observed, broken[rule.name] or missing(finding.keys, observed, ended))
+        return _not_exercised(observed, broken[rule.name] or missing(finding.keys, observed, ended, ran))
     return decide(candidates, observed)
 
 
@@ -201,16 +306,19 @@ def confidence_of(candidate: Candidate) -> Confidence:
     return "likely" if candidate.when.likely else "certain"
 
 
-def missing(keys: Sequence[Key], observed: Trace, ended: str) -> str:
+def missing(keys: Sequence[Key], observed: Trace, ended: str, ran: AbstractSet[tuple[str, int]] = frozenset()) -> str:
     """Why no event with these keys was judged."""
     if not keys:
         return "the finding names no event"
     for key in keys:
-        for event in observed.events:
-            place = event.where
-            if place.path == key.path and place.line <= key.last_line and key.first_line <= place.end_line:
-                return f"the statement ran, but no {key.kind} was seen there"
+        there = any(path == key.path and key.first_line <= line <= key.last_line for path, line in ran)
+        if there or any(_at(event.where, key) for event in observed.events):
+            return f"the statement ran, but no {key.kind} was seen there"
     return ended or "the statement never ran"
+
+
+def _at(place: Location, key: Key) -> bool:
+    return place.path == key.path and place.line <= key.last_line and key.first_line <= place.end_line
 
 
 def ended(outcome: Outcome) -> str:
@@ -253,10 +361,48 @@ def _only_seen(finding: Finding, observed: Trace) -> Verdict:
     return Verdict("confirmed", observed.basis, likely, "seen only in the run")
 
 
-def problems_of(recording: Recording) -> list[Problem]:
+def memory_of(recording: Recording, target: Target) -> dict[str, object] | None:
+    """What the run took of the GPU, in bytes, as in the JSON contract; None where no GPU was used."""
+    told = [it.d for it in recording.journal.records if it.k == "memory" and it.d.get("counted") == "allocated"]
+    if not told or target.gpu is None:
+        return None
+    most = max(told, key=lambda it: it.get("peak") or 0)
+    peak, reserved = int(most.get("peak") or 0), int(most.get("reserved") or 0)
+    phase = most.get("peak_in")
+    return {
+        "peak_allocated": peak,
+        "peak_reserved": reserved,
+        "low": peak,
+        "high": max(peak, reserved),
+        "limit": target.gpu.usable_bytes,
+        "phase": phase if phase in ("forward", "backward", "optimizer", "eval") else None,
+        "components": {},
+        "basis": basis_of(recording, target),
+    }
+
+
+NO_GPU = "--device cuda: the program has not used a GPU: torch has no CUDA here, finds no GPU, or was not asked for it"
+LARGER = (
+    "it ran on {name}, held to the memory of {target} and with its answers; time, and what C++ code picks for that GPU, "
+    "say nothing about {target}"
+)
+
+
+def notes_of(recording: Recording, target: Target) -> tuple[str, ...]:
+    """What to know of the run when its verdicts are read."""
+    found = list(recording.notes)
+    card = next((record.d for record in recording.journal.records if record.k == "card"), None)
+    if card is not None and basis_of(recording, target) == "gpu":
+        found.append(LARGER.format(name=card.get("name"), target=target.gpu.device_name if target.gpu else target.name))
+    return tuple(found)
+
+
+def problems_of(recording: Recording, device: Device = "auto") -> list[Problem]:
     """What kept the run from telling everything."""
     outcome = recording.outcome
-    found = [Problem("", note) for note in recording.notes]
+    found: list[Problem] = []
+    if device == "cuda" and not any(record.k == "card" for record in recording.journal.records):
+        found.append(Problem("", NO_GPU))
     if outcome.how not in ("finished", "stopped"):
         found.append(Problem(outcome.path, f"verify: {outcome.detail}", outcome.line or None))
     if recording.journal.corrupt:

@@ -77,6 +77,7 @@ def test_a_full_report() -> None:
                 "evidence": "",
                 "reason": "no device on a CPU run",
             },
+            "effect": None,
         }
     ]
     assert result["errors"] == [{"path": "a.py", "line": 3, "message": "broken"}]

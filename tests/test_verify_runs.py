@@ -81,6 +81,39 @@ def test_the_example_has_all_four() -> None:
     assert "\r" not in said and "stopped after 3 optimizer steps" in said
 
 
+RUN = "torch.distributed.run"
+LAUNCH = "accelerate.commands.launch"
+ANOMALY = "anomaly-detection-left-on"
+
+
+@pytest.mark.parametrize(
+    ("needs", "command", "refuted"),
+    [
+        ("torch", ("-m", RUN, "--nproc_per_node", "2", "verify_ddp.py"), CLIPPING),
+        ("transformers", ("verify_trainer.py",), ANOMALY),
+        ("lightning", ("verify_lightning.py",), ANOMALY),
+        ("accelerate", ("-m", LAUNCH, "--cpu", "--num_processes", "1", "verify_accelerate.py"), ANOMALY),
+        ("torch", ("verify_me.ipynb",), CLIPPING),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_the_other_examples_have_all_four_too(needs: str, command: tuple[str, ...], refuted: str) -> None:
+    pytest.importorskip(needs)
+    before = sorted(path.name for path in (ROOT / "examples").iterdir())
+    notebook = command[-1].endswith(".ipynb")
+    report = verified(ROOT / "examples", *(command if notebook else (sys.executable, *command)))
+    found = {(one["rule"], one["verdict"]["verdict"]) for one in report["findings"] if one["verdict"]["basis"] == "cpu"}
+    assert found == {
+        (PINNING, "confirmed"),
+        (GUARD, "undecided"),
+        (refuted, "refuted"),
+        (PINNING, "not exercised"),
+    }
+    assert len(report["findings"]) == 4 and "stopped after 3 optimizer steps" in report["said"]
+    assert report["runs"][0]["processes"] == (2 if RUN in command else 1)
+    assert sorted(path.name for path in (ROOT / "examples").iterdir()) == before
+
+
 def test_script_and_module(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     (tmp_path / "pkg").mkdir()

@@ -12,30 +12,50 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from t4lint.trace import (
+    Attention,
     Autocast,
     Backward,
+    Call,
+    Copy,
+    DataRead,
     Engine,
     Event,
+    Forward,
     GradientRead,
+    HostSync,
     Keep,
     Key,
     Loader,
+    Model,
+    Operation,
     Optimizer,
     Predicate,
+    ProcessGroup,
     Scaler,
     Step,
+    Switch,
     Trace,
     Value,
     Wrap,
     ZeroGrad,
 )
 
-# the kinds that both witnesses speak about
-KINDS: tuple[type[Event], ...] = (
+# the kinds of which both witnesses tell all
+WHOLE: tuple[type[Event], ...] = (
     Autocast, Backward, Engine, GradientRead, Keep, Loader, Optimizer, Predicate, Scaler, Step, Wrap, ZeroGrad,
 )  # fmt: skip
+# those of which each tells what it can: only what both tell is compared
+PARTLY: tuple[type[Event], ...] = (
+    Attention, Call, Copy, DataRead, Forward, HostSync, Model, Operation, ProcessGroup, Switch,
+)  # fmt: skip
+KINDS = WHOLE + PARTLY
+_WHOLE = frozenset(kind.__name__ for kind in WHOLE)
 # names of objects are each witness's own
-OWN = frozenset({"subject", "where", "role", "loops", "step", "micro", "phase", "guards", "evidence", "optimizer"})
+OWN = frozenset(
+    {
+        "subject", "where", "role", "loops", "step", "micro", "phase", "guards", "evidence", "optimizer", "arguments",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +77,16 @@ def _one(predicted: Trace, observed: Trace, whole: bool) -> Comparison:
     found: list[str] = []
     facts = 0
     for key, events in claims.items():
-        if key not in seen and whole and not any(event.guards for event in events):
+        if key.kind in _WHOLE and key not in seen and whole and not any(event.guards for event in events):
             found.append(f"{_named(key)}: predicted, never seen")
             facts += 1
     for key, events in seen.items():
-        facts += 1
+        facts += key in claims or key.kind in _WHOLE
         if key in claims:
             compared, wrong = _fields(key, claims[key], events)
             facts += compared
             found += wrong
-        else:
+        elif key.kind in _WHOLE:
             found.append(f"{_named(key)}: seen, not predicted")
     return Comparison(facts, tuple(found))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,11 +18,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
+from t4lint.devices import Gpu
 from t4lint.record import notebook, watch
 from t4lint.record.journal import Journal, Record, read
 from t4lint.record.sandbox import Kind, Sandbox, moved, prepare, remove
 from t4lint.sources.positions import PositionMap
 
+Device = Literal["auto", "cuda", "cpu"]
 How = Literal["finished", "stopped", "exception", "failed", "killed", "timeout", "not loaded", "not started"]
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL
@@ -55,6 +58,7 @@ class Limits:
     memory: int = 0
     network: bool = False
     sandbox: Kind = "auto"
+    device: Device = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,8 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Within this, runs are told of to `listener`."""
+def listening(listener: Listener | None) -> Iterator[None]:
+    """Within this, runs are told of to `listener`, or to nobody."""
     token = _listener.set(listener)
     try:
         yield
@@ -122,11 +126,17 @@ def record(
     environment: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     python: str = sys.executable,
+    texts: Mapping[Path, str] | None = None,
+    measure: bool = False,
+    gpu: Gpu | None = None,
+    lines: Mapping[Path, Sequence[tuple[int, int]]] | None = None,
 ) -> Recording:
     """Run `argv` below `cwd` in a sandbox of the project, and stop it after `steps` optimizer steps (0: never).
 
     A notebook in the place of a command runs as a script, under `python`. `limits` stands for the other limits;
-    `steps` and `timeout` hold in any case.
+    `steps` and `timeout` hold in any case. `texts` stand in the place of files of the project, in the sandbox only;
+    with `measure` each step tells its time, memory and loss. On another GPU than `gpu` its memory is capped to that one's
+    and it answers as that one does. `lines` are the first and last lines of statements of which it is told whether they ran.
     """
     limits = replace(limits or Limits(), steps=steps, timeout=timeout)
     here = (cwd or Path.cwd()).resolve()
@@ -136,12 +146,21 @@ def record(
     try:
         try:
             sandbox = prepare(root, scratch, limits.sandbox, limits.network)
+            for path, text in (texts or {}).items():
+                sandbox.put(path, text)
         except OSError as error:
             outcome = Outcome("not started", None, f"no sandbox: {error}")
             return Recording(tuple(argv), root, here, Journal(()), outcome, time.monotonic() - start, "", "")
         variables = child_environment(os.environ if environment is None else environment, root, sandbox.folder, limits)
         variables.update(_told(scratch, sandbox, limits))
+        variables.update(_card(variables, limits.device, gpu))
+        if measure:
+            variables["T4LINT_MEASURE"] = "1"
         ready = notebook.ready(argv, here, root, sandbox.folder, scratch, python)
+        if lines:
+            plan = scratch / "lines.json"
+            plan.write_text(json.dumps(_below(lines, root, ready.places if ready else {})), encoding="utf-8")
+            variables["T4LINT_LINES"] = str(plan)
         inside = sandbox.folder / here.relative_to(root)
         command = ready.command if ready else [moved(word, root, sandbox.folder) for word in argv]
         run = _Run(command, ready.folder if ready else inside, variables, scratch, sandbox, limits)
@@ -179,6 +198,48 @@ def _told(scratch: Path, sandbox: Sandbox, limits: Limits) -> dict[str, str]:
         "T4LINT_ORIGINAL": str(sandbox.root),
         "T4LINT_LINKS": "1" if sandbox.links else "",
     }
+
+
+def _card(given: Mapping[str, str], device: Device, gpu: Gpu | None) -> dict[str, str]:
+    """What a GPU is to be: none at all for "cpu", else the target's, whose context is taken at its largest."""
+    if device == "cpu":
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    if gpu is None:
+        return {}
+    card = {
+        "name": gpu.device_name,
+        "capability": list(gpu.capability),
+        "total_memory": gpu.total_memory,
+        "context": gpu.context_bytes[1],
+        "processors": gpu.sm_count,
+        "shared": gpu.shared_memory_per_block,
+    }
+    found = {"T4LINT_CARD": json.dumps(card)}
+    if gpu.capability < (8, 0):
+        # no TF32 before Ampere, and the workspace of cuBLAS that such GPUs have (NVIDIA cuBLAS documentation)
+        defaults = {"NVIDIA_TF32_OVERRIDE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
+        found.update({name: value for name, value in defaults.items() if name not in given})
+    return found
+
+
+def _below(
+    lines: Mapping[Path, Sequence[tuple[int, int]]], root: Path, places: Mapping[str, PositionMap]
+) -> dict[str, list[tuple[int, int]]]:
+    """By path below the root; for a notebook the lines of the module that runs in its place."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for path, ranges in lines.items():
+        if root not in path.parents:
+            continue
+        below = path.relative_to(root).as_posix()
+        positions = places.get(below)
+        if positions is None:
+            found[below] = sorted(set(ranges))
+            continue
+        written = {number: positions.locate(number, 1).line for number in range(1, positions.text.count("\n") + 1)}
+        found[below] = [
+            (number, number) for number, line in written.items() if any(first <= line <= last for first, last in ranges)
+        ]
+    return found
 
 
 def placed(outcome: Outcome, places: Mapping[str, PositionMap]) -> Outcome:
@@ -356,8 +417,9 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
         if stopped is not None:
             return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")
         return Outcome("finished", code, "the program ran to its end")
-    if stopped is not None and not raised and code == 1:
-        return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")  # pytest makes it a failure
+    # pytest makes a failure of it; and what had left already may still be killed, by a timer of its own for example
+    if stopped is not None and not raised and (code == 1 or stopped.pid in ended):
+        return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")
     if raised:
         last = raised[0]
         text = f"{last.d.get('type')}: {last.d.get('message')}".strip()

@@ -18,6 +18,7 @@ from t4lint.trace import (
     Attention,
     Autocast,
     Backward,
+    Basis,
     Call,
     Collective,
     Compile,
@@ -37,6 +38,7 @@ from t4lint.trace import (
     Loader,
     Location,
     Model,
+    Operation,
     Optimizer,
     Origin,
     Predicate,
@@ -60,15 +62,19 @@ SAME_TENSOR = (
 )
 OTHER_WAY = "the program asks whether CUDA is there: a CPU run cannot show what it picks on a GPU"
 OTHER_DTYPE = "the program asks what the GPU can do: a CPU run cannot show the dtype that it picks"
+LOWERED = "autocast decides the dtype of this tensor on a GPU, which a CPU run does not show"
 NOT_ENTERED = "the program has an autocast region that a CPU run does not enter"
 COMMAND = "<command line>"  # the path of events that belong to the command line itself
 
 # What this recorder does not look for: absence of these says nothing.
-UNSEEN: frozenset[type[Event]] = frozenset({Forward, HostSync, Keep, DataRead, Setting, Collective})
+UNSEEN: frozenset[type[Event]] = frozenset({Keep, Setting})
 # What a run that ended early may still have done.
 LATER: frozenset[type[Event]] = frozenset(
-    {Evaluation, Save, Exit, Loader, Model, Forward, HostSync, Collective, Copy, Attention, Predicate, Switch, Wrap}
-)
+    {
+        Evaluation, Save, Exit, Loader, Model, Forward, HostSync, Collective, Copy, Attention, Predicate, Switch, Wrap,
+        DataRead, Operation,
+    }
+)  # fmt: skip
 EVERYTHING: frozenset[type[Event]] = frozenset(
     {
         Attention, Autocast, Backward, Call, Compile, Engine, EnvironmentVariable, GradientRead, Launch, Optimizer,
@@ -78,8 +84,9 @@ EVERYTHING: frozenset[type[Event]] = frozenset(
 
 
 def trace_of(recording: Recording, target: Target) -> Trace:
-    """The observed trace, on basis "cpu". Rank 0 is the base; of other ranks only what it did not do is added."""
+    """The observed trace. Rank 0 is the base; of other ranks only what it did not do is added."""
     records = _dense(recording.journal.records)
+    basis = basis_of(recording, target)
     context = _Context(recording, target)
     base = [record for record in records if record.rank in (None, 0)]
     subjects = _Subjects()
@@ -93,13 +100,21 @@ def trace_of(recording: Recording, target: Target) -> Trace:
                 events += extra
         seen |= {event.key for event in events}
     return Trace(
-        basis="cpu",
+        basis=basis,
         target=target,
         versions=_versions(base),
         events=tuple(events),
         gaps=_gaps(recording.outcome),
         imported=frozenset(name for record in base if record.k == "imports" for name in record.d.get("libraries", ())),
     )
+
+
+def basis_of(recording: Recording, target: Target) -> Basis:
+    """On what it ran: "t4" where the GPU is the target's own, "gpu" on another, "cpu" where CUDA was never initialised."""
+    names = [record.d.get("name") for record in recording.journal.records if record.k == "card"]
+    if not names:
+        return "cpu"
+    return "t4" if target.gpu is not None and names[0] == target.gpu.device_name else "gpu"
 
 
 def _dense(records: Iterable[Record]) -> list[Record]:
@@ -133,6 +148,15 @@ def _gaps(outcome: Outcome) -> tuple[Gap, ...]:
     return tuple(gaps)
 
 
+def _peaks(recording: Recording) -> dict[int, float]:
+    """Bytes that a process has had allocated on the GPU at most; none on a CPU run."""
+    found: dict[int, float] = {}
+    for record in recording.journal.records:
+        if record.k == "memory" and record.d.get("counted") == "allocated":
+            found[record.pid] = max(found.get(record.pid, 0.0), float(record.d.get("peak") or 0))
+    return found
+
+
 def _observed(value: Any) -> Value:
     """A value from the journal. An object that JSON could not carry is unknown."""
     if isinstance(value, Mapping) and set(value) == {"?"}:
@@ -162,11 +186,15 @@ class _Context:
 
     def __init__(self, recording: Recording, target: Target) -> None:
         self.recording = recording
-        self.gpu = target.gpu is not None
+        # Is the program meant for a GPU that it does not have here?
+        self.gpu = target.gpu is not None and basis_of(recording, target) == "cpu"
+        self.peaks = _peaks(recording)
+        self.recent = target.gpu is None or target.gpu.capability >= (8, 0)
         self.texts: dict[str, str] = {}
         self.launched = False
         self.open: dict[int, str] = {}  # processes whose math depends on the machine, and why
         self.scalers_off: dict[int, str] = {}  # processes with a scaler that may be on where CUDA is
+        self.pins_spelled: set[int] = set()  # processes whose Trainer is told outright whether to pin batches
         self.regions: set[int] = set()  # processes that have entered an autocast region
         self.cuda_asked = self._first_asked(lambda name: True)
         self.precision_asked = self._first_asked(lambda name: "available" not in name and "count" not in name)
@@ -418,6 +446,10 @@ def _says_dtype(context: _Context, record: Record) -> bool:
     return said[0] is None or any(said)
 
 
+# the arguments that decide the precision of an engine, where they are not `fp16` and `bf16`
+FLAGS = {"Accelerator": ("mixed_precision",), "Trainer": ("precision",), "Fabric": ("precision",)}
+
+
 def _engine(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     names = (
         "mixed_precision", "micro_batch", "eval_micro_batch", "accumulation", "sequence_length",
@@ -428,11 +460,13 @@ def _engine(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     precision = record.d.get("mixed_precision")
     if not record.d.get("given") and precision is not None:
         values["mixed_precision"] = Value(precision, (Origin("default", f"default of {record.d.get('role')}"),))
-    flags = ("mixed_precision",) if record.d.get("role") == "Accelerator" else ("fp16", "bf16")
+    flags = FLAGS.get(str(record.d.get("role")), ("fp16", "bf16"))
     said = [context.spelled(record, str(record.d.get("role")), flag, 99) for flag in flags]
     if reason := context.depends(record, off=precision == "no", spelled=all(one is not False for one in said)):
         values["mixed_precision"] = unknown(reason)
         context.open[record.pid] = reason
+    if context.spelled(record, str(record.d.get("role")), "dataloader_pin_memory", 99):
+        context.pins_spelled.add(record.pid)
     return Engine(**common, role=str(record.d.get("role", "")), **values)
 
 
@@ -460,7 +494,22 @@ def _autocast(context: _Context, record: Record, common: dict[str, Any]) -> Even
 
 def _attention(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     values = _pick(record, "implementation", "dtype", "head_dim", "length")
+    if "allowed" in record.d:
+        values["kernel"] = _observed(kernel_of(record.d["allowed"], context.recent))
     return Attention(**common, role=str(record.d.get("role", "")), **values)
+
+
+# the kernels of SDPA as torch names them, best first, and those that need compute capability 8.0
+KERNELS = {"FLASH_ATTENTION": "flash", "CUDNN_ATTENTION": "cudnn", "EFFICIENT_ATTENTION": "efficient", "MATH": "math"}
+AMPERE_ONLY = frozenset({"FLASH_ATTENTION", "CUDNN_ATTENTION"})
+
+
+def kernel_of(allowed: Iterable[str], recent: bool) -> str:
+    """The best of the kernels that are allowed and that the target has, or "none". `recent`: from Ampere on."""
+    named = set(allowed)
+    return next(
+        (short for name, short in KERNELS.items() if name in named and (recent or name not in AMPERE_ONLY)), "none"
+    )
 
 
 def _compile(context: _Context, record: Record, common: dict[str, Any]) -> Event:
@@ -472,6 +521,8 @@ def _loader(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         record, "workers", "pin_memory", "persistent_workers", "prefetch_factor", "shuffle", "sampler", "drop_last"
     )
     said = context.spelled(record, "DataLoader", "pin_memory", 7)
+    if record.e == "Trainer" and record.pid in context.pins_spelled:
+        said = True
     if reason := context.depends(record, record.d.get("pin_memory") is False, said):
         values["pin_memory"] = unknown(reason)
     elif not said:
@@ -493,11 +544,12 @@ def _sample_work(context: _Context, record: Record) -> Value:
 
 
 def _copy(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    pinned = record.d.get("pinned")
     return Copy(
         **common,
         source=context.device(record.d.get("source")),
         destination=context.device(record.d.get("destination")),
-        pinned=unknown("a CPU run cannot show pinned memory"),
+        pinned=unknown("a CPU run cannot show pinned memory") if pinned is None else _observed(pinned),
         **_pick(record, "non_blocking", "size"),
     )
 
@@ -517,6 +569,58 @@ def _backward(context: _Context, record: Record, common: dict[str, Any]) -> Even
     values.update(_pick(record, "divided_by", "engine_divides", skip_none=True))
     return Backward(
         **common, device=context.device(record.d.get("device")), engine=record.e, **context.likely(record, values)
+    )
+
+
+def _forward(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    values = _pick(record, "grad", "training")
+    if record.d.get("dtype") is not None:
+        reason = context.hidden(record)
+        values["dtype"] = unknown(reason) if reason else _observed(record.d["dtype" if context.gpu else "ran"])
+    return Forward(**common, device=context.device(record.d.get("device")), **values)
+
+
+def _operation(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    values = _pick(record, "autocast", "dtype", "constant")
+    region = record.d.get("autocast", "none")
+    if context.gpu and region != "none":
+        values["dtype"] = unknown(LOWERED)
+        if not str(record.d.get("autocast_device")).startswith("cuda"):
+            values["autocast"] = unknown(OTHER_WAY)
+    if context.gpu and (reason := context.hidden(record)):
+        values = {name: unknown(reason) if name != "constant" else value for name, value in values.items()}
+    if "device" in record.d:
+        values["device"] = context.device(record.d["device"])
+    return Operation(**common, role=str(record.d.get("role", "")), **values)
+
+
+def _sync(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    return HostSync(**common, role=str(record.d.get("role", "")), device=context.device(record.d.get("device")))
+
+
+def _read(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    return DataRead(**common, role=str(record.d.get("role", "")), root=_observed(record.d.get("root")))
+
+
+def _collective(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    """`ranks`: "all", or those that were seen at this very statement."""
+    operation = record.d.get("operation")
+    records = context.recording.journal.records
+    there = {
+        it.rank for it in records if it.k == "collective" and it.u == record.u and it.d.get("operation") == operation
+    }
+    everyone = {it.rank for it in records if it.rank is not None}
+    ranks = (
+        "all"
+        if everyone <= there
+        else ", ".join(f"rank {rank}" for rank in sorted(rank for rank in there if rank is not None))
+    )
+    return Collective(
+        **common,
+        role=str(operation),
+        operation=str(operation),
+        ranks=_observed(ranks),
+        bytes_sent=_observed(record.d.get("bytes")),
     )
 
 
@@ -554,6 +658,7 @@ def _step(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         device=context.device(record.d.get("device")),
         **context.likely(record, {"math": unknown(reason) if reason else _observed(table)}),
         micro_batch=unknown("the recorder does not see samples"),
+        peak=NOT_SAID if record.pid not in context.peaks else _observed((context.peaks[record.pid],) * 2),
         engine=record.e,
         **_pick(record, "backwards", "parameters", "through_scaler"),
     )
@@ -637,6 +742,11 @@ READERS: dict[str, Reader] = {
     "loader": _loader,
     "copy": _copy,
     "backward": _backward,
+    "forward": _forward,
+    "operation": _operation,
+    "sync": _sync,
+    "read": _read,
+    "collective": _collective,
     "scaler": _scaler,
     "clip": _clip,
     "optimizer": _optimizer,

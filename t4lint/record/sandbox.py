@@ -49,6 +49,19 @@ class Sandbox:
         """Is the network taken away, or only asked to stay unused?"""
         return self.kind == "overlay" and not self.network
 
+    def put(self, file: Path, text: str) -> None:
+        """Let the run see `text` where the project has this file. Raises OSError for a file outside the project."""
+        if self.root not in file.parents:
+            raise OSError(f"{file} lies outside the project")
+        top = self.folder if self.kind == "copy" else self.overlays[0][1]
+        place = top / file.relative_to(self.root)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink():
+            place.unlink()  # a large file that was only linked
+        place.write_bytes(text.encode())
+        if file.exists():
+            shutil.copymode(file, place)
+
     def started(self, command: Sequence[str], cwd: Path, failed: Path) -> list[str]:
         """The command that starts `command` inside. Where it cannot start, why goes into the file `failed`."""
         if sys.platform == "win32":

@@ -75,6 +75,16 @@ class Screen:
         if self.live:
             self._line(f"  {seconds:6.1f} s  {now.phase}, {now.step} optimizer {'step' if now.step == 1 else 'steps'}")
 
+    def measures(self, number: int, total: int) -> None:
+        """Before each run that is measured."""
+        if self.live:
+            self._line(f"  measuring the fixes: run {number} of {total}")
+            if number == total:
+                self.out.write("\n")
+        elif number == 1:
+            self.out.write(f"  measuring the fixes: {total} runs\n")
+        self.out.flush()
+
     def ends(self, recording: Recording) -> None:
         if self.shown:
             self._line("")
@@ -97,10 +107,26 @@ def ending(recording: Recording) -> list[str]:
     code = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
     where = f" at {outcome.path}:{outcome.line}" if outcome.path else ""
     how = f"{WORDS[outcome.how]}: " if outcome.how in WORDS else ""
-    lines = [f"  ended     {how}{outcome.detail}{where} ({recording.seconds:.1f} s{code})"]
+    lines = [f"  ended     {how}{outcome.detail}{where} ({recording.seconds:.1f} s{code})", *memory(recording)]
     if outcome.how not in ("finished", "stopped"):
         lines += last_words(recording)
     return lines
+
+
+def memory(recording: Recording) -> list[str]:
+    """What the process that needed most had taken by the end of each phase, and in which phase the peak was reached."""
+    told = [record.d for record in recording.journal.records if record.k == "memory"]
+    if not told:
+        return []
+    most = max(told, key=lambda it: it.get("peak") or 0)
+    phases: dict[str, int] = {}
+    for it in told:
+        for phase, mark in it.get("phases", {}).items():
+            phases[phase] = max(phases.get(phase, 0), int(mark))
+    what = "of the GPU" if most.get("counted") == "allocated" else "of this machine, in one process"
+    reached = ", ".join(f"{phase} {mark / 2**20:.0f}" for phase, mark in phases.items())
+    peak = int(most.get("peak") or 0) / 2**20
+    return [f"  memory    {peak:.0f} MiB {what}, reached in {most.get('peak_in')} (by then, in MiB: {reached})"]
 
 
 def last_words(recording: Recording) -> list[str]:
@@ -134,6 +160,8 @@ def _group(verdict: Verdicts, mark: str, meaning: str, findings: Iterable[Findin
         said = finding.verdict.reason or finding.verdict.evidence if finding.verdict else ""
         if said:
             yield f"       {said if len(said) <= LONGEST else said[: LONGEST - 3] + '...'}"
+        if finding.effect is not None:
+            yield f"       with the fix: {finding.effect.conclusion}"
 
 
 def place(location: Location) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from t4lint.report import common, model
@@ -75,6 +76,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "related": [_place(related.location, related.note) for related in finding.related],
         "suppressed": None if finding.suppressed is None else finding.suppressed.reason,
         "verdict": _verdict(finding.verdict),
+        "effect": None if finding.effect is None else asdict(finding.effect),
     }
 
 

@@ -67,6 +67,27 @@ class Verdict(Model):
     reason: str
 
 
+class Change(Model):
+    """A quantity without and with a fix: medians, and the ratio after / before with its 95 % interval over the pairs."""
+
+    before: float
+    after: float
+    ratio: float
+    low: float
+    high: float
+
+
+class Effect(Model):
+    """What a fix did to the run (`verify --measure`). `seconds`: of a step; `memory`: bytes at the peak."""
+
+    conclusion: str
+    basis: str
+    pairs: int
+    seconds: Change | None
+    memory: Change | None
+    loss: str
+
+
 class Finding(Model):
     """One fault at one place. `runs` are indices into the report's runs; `suppressed` is the reason, if it is."""
 
@@ -89,6 +110,7 @@ class Finding(Model):
     related: list[Place]
     suppressed: str | None
     verdict: Verdict | None
+    effect: Effect | None
 
 
 class Memory(Model):

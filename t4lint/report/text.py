@@ -16,7 +16,7 @@ from t4lint.trace import Location, Origin
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from t4lint.findings import Finding, Problem, Related, Report, RunInfo, Verdict
+    from t4lint.findings import Effect, Finding, Problem, Related, Report, RunInfo, Verdict
 
 COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 VERDICTS = {"confirmed": "bold", "refuted": "green", "undecided": "dim", "not exercised": "dim"}
@@ -118,6 +118,22 @@ def _notes(report: Report, finding: Finding, unseen: list[Related]) -> Iterator[
         yield "confidence", finding.confidence, "bold"
     if finding.verdict is not None:
         yield _verdict(finding.verdict)
+    if finding.effect is not None:
+        yield "measured", measured(finding.effect), "bold"
+
+
+def measured(effect: Effect) -> str:
+    """What a fix did to the run, with the numbers."""
+    if not effect.pairs:
+        return effect.conclusion
+    parts = []
+    for name, what, unit, scale in (("step", effect.seconds, "ms", 1e3), ("peak", effect.memory, "MiB", 2**-20)):
+        if what is not None:
+            interval = f"{what.low - 1:+.1%} to {what.high - 1:+.1%}"
+            parts.append(f"{name} {what.before * scale:.4g} to {what.after * scale:.4g} {unit} ({interval})")
+    where = {"cpu": "this CPU", "t4": "this T4", "gpu": "this GPU"}.get(effect.basis, effect.basis)
+    loss = {"same": "the same loss", "differs": "another loss"}.get(effect.loss, "loss not seen")
+    return f"with the fix: {effect.conclusion} on {where}; {', '.join([*parts, loss])}; {effect.pairs} pairs"
 
 
 def chain(finding: Finding) -> tuple[Origin, ...]:

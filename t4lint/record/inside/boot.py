@@ -11,8 +11,19 @@ import sys
 import traceback
 from typing import Any
 
-from . import frames, guard, hooks_torch, hooks_transformers, journal, libraries, stop
-from .finder import Finder
+from . import (
+    frames,
+    guard,
+    hooks_calls,
+    hooks_lightning,
+    hooks_torch,
+    hooks_transformers,
+    journal,
+    libraries,
+    lines,
+    stop,
+)
+from .finder import Finder, together
 
 RANK_FACTS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR")
 TOLD = ("NCCL_", "GLOO_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "ACCELERATE_", "TOKENIZERS_", "DS_", "FSDP_")
@@ -39,7 +50,14 @@ def boot() -> None:
     _watch_environment()
     if environ.get("T4LINT_LINKS"):
         guard.install(copy, original)
-    sys.meta_path.insert(0, Finder({**hooks_torch.HOOKS, **hooks_transformers.HOOKS}))
+    if environ.get("T4LINT_LINES"):
+        try:
+            lines.install(environ["T4LINT_LINES"])
+        except Exception as error:
+            journal.trouble("lines", error)
+    sys.meta_path.insert(
+        0, Finder(together(hooks_torch.HOOKS, hooks_transformers.HOOKS, hooks_calls.HOOKS, hooks_lightning.HOOKS))
+    )
     atexit.register(_at_exit, os.getpid())
 
 

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from typing import Any
 
 from . import journal
 
 Hook = Callable[[Any], None]
+
+
+def together(*tables: Mapping[str, Hook]) -> dict[str, Hook]:
+    """Hooks by module; several for one module run one after the other, and one that fails leaves the others."""
+    found: dict[str, list[Hook]] = {}
+    for table in tables:
+        for name, hook in table.items():
+            found.setdefault(name, []).append(hook)
+    return {name: hooks[0] if len(hooks) == 1 else _each(name, hooks) for name, hooks in found.items()}
+
+
+def _each(name: str, hooks: list[Hook]) -> Hook:
+    def hook(module: Any) -> None:
+        for one in hooks:
+            try:
+                one(module)
+            except Exception as error:
+                journal.trouble(f"hook of {name}", error)
+
+    return hook
 
 
 class Finder:

@@ -135,6 +135,13 @@ def _attention(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> An
     query = args[0]
     key = args[1] if len(args) > 1 else kwargs["key"]
     if caller_is_user():
+        journal.bounded(
+            "call",
+            look(),
+            function="torch.nn.functional.scaled_dot_product_attention",
+            arguments={"enable_gqa": bool(kwargs.get("enable_gqa", False))},
+            raises=None,
+        )
         dtype = state.regions.dtype
         fact(
             "attention",

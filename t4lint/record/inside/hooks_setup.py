@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import guard, journal
+from . import card, guard, journal
 from .frames import Site, caller_is_user, look
 from .journal import fact
 from .probe import given, wrap
@@ -86,7 +86,7 @@ def _say_loader(torch: Any, asked: dict[str, Any], site: Site) -> None:
 
 
 def _copies(torch: Any) -> None:
-    """`Tensor.to(device)` and `Tensor.cuda()`, where the user's own code calls them."""
+    """`Tensor.to(device)`, `Tensor.cuda()` and `Tensor.cpu()`, where the user's own code calls them."""
 
     def after_to(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
         if error is None and type(args[0]) is torch.Tensor and caller_is_user():
@@ -99,11 +99,17 @@ def _copies(torch: Any) -> None:
         if type(args[0]) is torch.Tensor and caller_is_user():
             _say_copy(args[0], "cuda", kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
 
+    def before_cpu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if type(args[0]) is torch.Tensor and caller_is_user():
+            _say_copy(args[0], "cpu", False)
+
     wrap(torch.Tensor, "to", None, after_to)
     wrap(torch.Tensor, "cuda", before_cuda)
+    wrap(torch.Tensor, "cpu", before_cpu)
 
 
 def _say_copy(tensor: Any, destination: str, non_blocking: Any) -> None:
+    pinned = tensor.is_pinned() if card.on_gpu() and tensor.device.type == "cpu" else None
     fact(
         "copy",
         look(),
@@ -111,6 +117,7 @@ def _say_copy(tensor: Any, destination: str, non_blocking: Any) -> None:
         source=tensor.device.type,
         destination=destination,
         non_blocking=bool(non_blocking),
+        pinned=pinned,
     )
 
 

@@ -6,7 +6,19 @@ import sys
 import weakref
 from typing import Any
 
-from . import hooks_data, hooks_math, hooks_setup, journal, keeping, libraries, stop
+from . import (
+    card,
+    hooks_calls,
+    hooks_data,
+    hooks_math,
+    hooks_modules,
+    hooks_setup,
+    journal,
+    keeping,
+    libraries,
+    meter,
+    stop,
+)
 from .frames import look
 from .journal import ordered
 from .keeping import note_backward
@@ -17,21 +29,14 @@ from .state import Region, optimizers, scalers, state
 
 def install(torch: Any) -> None:
     """Called once torch has been imported. Each group stands alone: one that fails leaves the others."""
-    for group in (
-        _autocast,
-        _scaler,
-        _backward,
-        _clipping,
-        _optimizer,
-        keeping.install,
-        hooks_math.install,
-        hooks_setup.install,
-    ):
+    others = (keeping.install, hooks_math.install, hooks_setup.install, hooks_modules.install, hooks_calls.install)
+    for group in (card.install, _autocast, _scaler, _backward, _clipping, _optimizer, *others):
         try:
             group(torch)
         except Exception as error:
             journal.trouble(f"{group.__module__}.{group.__name__}", error)
-    journal.emit("torch", version=str(torch.__version__), cuda=bool(torch.cuda.is_available()))
+    meter.seed(torch)
+    journal.emit("torch", version=str(torch.__version__), cuda=torch.version.cuda)
 
 
 HOOKS = {"torch": install, **hooks_setup.HOOKS, **hooks_data.HOOKS}
@@ -108,6 +113,7 @@ def _scaler(torch: Any) -> None:
         _say_scaler("init", asked["self"])
 
     def before_scale(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        meter.loss(args[1] if len(args) > 1 else kwargs.get("outputs"))
         _say_scaler("scale", args[0])
 
     def after_scale(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
@@ -204,6 +210,7 @@ def _backward(torch: Any) -> None:
             return phase
         try:
             state.phase = "backward"
+            meter.border("forward")
             _say_backward(args, kwargs)
         except Exception as error:
             journal.trouble("backward", error)
@@ -212,6 +219,7 @@ def _backward(torch: Any) -> None:
     def after(args: tuple[Any, ...], kwargs: dict[str, Any], phase: Any, result: Any, error: Any) -> None:
         state.depth -= 1
         if state.depth == 0:
+            meter.border("backward")
             state.phase = "forward"
             state.micro += 1
             state.backwards += 1
@@ -237,6 +245,9 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     note_backward(first)
     site = look()
     by_program, by_engine = divided_by(first, site.engine)
+    name = _scaled_by(tensors)
+    if name == "none":
+        meter.loss(first)
     ordered(
         "backward",
         site,
@@ -244,7 +255,7 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         dtype=max(state.forward, key=lambda name: state.forward[name]) if state.forward else None,
         ran=max(state.forward_ran, key=lambda name: state.forward_ran[name]) if state.forward_ran else None,
         autocast=state.last_region,
-        scaled_by=(name := _scaled_by(tensors)),
+        scaled_by=name,
         scaler_off=name in _off,
         inside_autocast=state.regions.dtype != "none",
         retain_graph=bool(retain),
@@ -357,6 +368,7 @@ def _after_step(optimizer: Any) -> None:
     name = optimizers.of(optimizer)
     state.phase = "forward"
     state.step += 1
+    meter.step_ended()
     state.backwards = 0
     state.reentrant = False
     state.stepped.add(name)

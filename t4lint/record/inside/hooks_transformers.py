@@ -66,13 +66,13 @@ def _watch_arguments(cls: Any) -> None:
         _leave("arguments")
         if depth == 1:
             site = look()
-            _say_call(site, _public(type(args[0])), _written(original, args, kwargs), error)
+            _say_call(site, _public(type(args[0])), written(original, args, kwargs), error)
             _say_arguments(site, args[0], kwargs)
 
     wrap(cls, "__init__", before, after)
 
 
-def _written(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def written(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments as given, without defaults; without a signature that fits, the keywords."""
     try:
         found = dict(inspect.signature(original).bind_partial(*args, **kwargs).arguments)
@@ -146,18 +146,16 @@ def _accelerator(module: Any) -> None:
         site = look()
         if site.engine == "Trainer":
             return  # the trainer's own: its arguments have been told
-        written = _written(original, args, kwargs)
+        asked = written(original, args, kwargs)
         accelerator = args[0]
-        _say_call(site, "accelerate.Accelerator", written, error)
-        precision = _attempt(accelerator, "mixed_precision") or written.get("mixed_precision")
-        accumulation = _attempt(accelerator, "gradient_accumulation_steps") or written.get(
-            "gradient_accumulation_steps"
-        )
+        _say_call(site, "accelerate.Accelerator", asked, error)
+        precision = _attempt(accelerator, "mixed_precision") or asked.get("mixed_precision")
+        accumulation = _attempt(accelerator, "gradient_accumulation_steps") or asked.get("gradient_accumulation_steps")
         journal.emit(
             "engine",
             site,
             role="Accelerator",
-            given=[name for name in ("mixed_precision",) if written.get(name) is not None],
+            given=[name for name in ("mixed_precision",) if asked.get(name) is not None],
             mixed_precision=str(precision) if precision is not None else None,
             accumulation=accumulation,
         )

@@ -19,6 +19,7 @@ from .state import state
 VERSION = 1
 LONGEST = 500  # characters of a string
 EVERY_STEP = 8  # optimizer steps whose order-sensitive events are all written
+EACH = 64  # events of one place that are all written, where there may be very many
 EVERY_MICRO = 512  # the same in micro-batches, for a program that never steps
 
 
@@ -67,6 +68,16 @@ def fact(kind: str, site: Site | None, without: dict[str, Any] | None = None, **
 def ordered(kind: str, site: Site | None, **data: Any) -> None:
     """Write an event whose order matters: each time in the first steps, as a fact later."""
     if state.step < EVERY_STEP and state.micro < EVERY_MICRO:
+        emit(kind, site, **data)
+    else:
+        fact(kind, site, None, **data)
+
+
+def bounded(kind: str, site: Site | None, **data: Any) -> None:
+    """Write an event whose order matters, of which there may be very many: the first of each place, later some."""
+    place = f"{kind}|{site.user[:1] if site else ''}|each"
+    _journal.counts[place] += 1
+    if _journal.counts[place] <= EACH:
         emit(kind, site, **data)
     else:
         fact(kind, site, None, **data)

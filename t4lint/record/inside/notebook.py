@@ -56,13 +56,24 @@ def main() -> None:
     sys.path[0] = os.path.dirname(path)
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)  # tracebacks show the cells
     names = _main_module().__dict__
-    code = compile(text, path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    code = compile(_probed(text, path), path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     if code.co_flags & inspect.CO_COROUTINE:
         import asyncio
 
         asyncio.run(eval(code, names))
     else:
         exec(code, names)
+
+
+def _probed(text: str, path: str) -> Any:
+    """With the probes of statements, where this Python needs them."""
+    lines: Any = sys.modules.get("_t4lint_inside.lines")
+    if lines is None or sys.version_info >= (3, 12):
+        return text
+    try:
+        return lines.tree_of(text, path) or text
+    except Exception:
+        return text
 
 
 def _main_module() -> Any:

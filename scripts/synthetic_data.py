@@ -1,0 +1,69 @@
+"""Write small random data where scripts of public repositories look for the real ones, so that they run offline.
+
+    python scripts/synthetic_data.py mnist FOLDER | text FOLDER | characters FOLDER
+
+`mnist`: MNIST as torchvision stores it (FOLDER/MNIST/raw); `text`: train.txt, valid.txt and test.txt of made-up words;
+`characters`: train.bin, val.bin and meta.pkl as nanoGPT prepares them. For scripts/differential.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import random
+import struct
+from pathlib import Path
+
+SEED = 0
+IMAGES = 256  # of each part; the real set has 60,000 and 10,000
+SIDE = 28  # pixels
+# magic numbers of the IDX format: unsigned bytes in three dimensions, and in one
+THREE, ONE = 0x00000803, 0x00000801
+LETTERS = "abcdefghijklmnopqrstuvwxyz ,.\n"
+
+
+def mnist(folder: Path) -> None:
+    raw = folder / "MNIST" / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "t10k"):
+        pixels = random.randbytes(IMAGES * SIDE * SIDE)
+        labels = bytes(random.randrange(10) for _ in range(IMAGES))
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", THREE, IMAGES, SIDE, SIDE) + pixels)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", ONE, IMAGES) + labels)
+
+
+def text(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    words = ["".join(random.choices(LETTERS[:26], k=random.randint(1, 8))) for _ in range(200)]
+    for name in ("train", "valid", "test"):
+        lines = [" ".join(random.choices(words, k=20)) for _ in range(400)]
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def characters(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "val"):
+        numbers = [random.randrange(len(LETTERS)) for _ in range(20_000)]
+        (folder / f"{name}.bin").write_bytes(struct.pack(f"<{len(numbers)}H", *numbers))
+    meta = {
+        "vocab_size": len(LETTERS),
+        "itos": dict(enumerate(LETTERS)),
+        "stoi": {letter: number for number, letter in enumerate(LETTERS)},
+    }
+    (folder / "meta.pkl").write_bytes(pickle.dumps(meta))
+
+
+KINDS = {"mnist": mnist, "text": text, "characters": characters}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("folder", type=Path)
+    args = parser.parse_args()
+    random.seed(SEED)
+    KINDS[args.kind](args.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -147,6 +147,8 @@ def call_method(m: Machine, receiver: Abstract, name: str, arguments: Arguments)
         return registry.call_unknown_method(m, receiver, name, arguments)
     found = attribute(m, receiver, name)
     if isinstance(found, Bound) and found.receiver is receiver and isinstance(found.method, str):
+        if isinstance(receiver, Function) and registry.is_command(receiver):
+            return registry.call_function_method(m, receiver, name, arguments)
         # a method of a function or a partial: nothing more is known of it
         return calls.unresolved(m, Unknown(f"{name} of a function"), arguments)
     return m.call(found, arguments)

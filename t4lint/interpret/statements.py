@@ -188,7 +188,8 @@ def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, no
             lambda: set_attribute(m, receiver.no, name, value, node),
         )
     elif isinstance(receiver, (Instance, Object)):
-        m.write(receiver.attributes, name, value)
+        if not isinstance(receiver, Object) or receiver.kind not in registry.MAPPINGS:
+            m.write(receiver.attributes, name, value)
         if node is not None:
             with m.at(m.frames[-1].source, node):
                 assigned(m, receiver, name, value)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 from t4lint.interpret.values import (
     NONE,
     Abstract,
+    Class,
     Const,
     DictValue,
+    Function,
     ListValue,
     Object,
+    Partial,
     Step,
     Symbol,
     Unknown,
     replace_origins,
 )
 from t4lint.libraries import flags as command_line
-from t4lint.libraries.api import Call, calls, methods
+from t4lint.libraries.api import Arguments, Call, calls, methods
 
 
 @calls(
@@ -41,9 +45,23 @@ def group(call: Call) -> Abstract:
     return call.receiver  # type: ignore[no-any-return]
 
 
-@methods("parser", "add_subparsers", "add_parser")
+@methods("parser", "add_subparsers")
 def subparsers(call: Call) -> Abstract:
-    return call.receiver  # type: ignore[no-any-return]
+    """The commands of a parser, each with a parser of its own."""
+    commands = Object(
+        "subparsers", "argparse._SubParsersAction", {"$parsers": DictValue(), "$dest": call.argument("dest")}
+    )
+    call.machine.write(call.receiver.attributes, "$commands", commands)
+    return commands
+
+
+@methods("subparsers", "add_parser")
+def add_parser(call: Call) -> Abstract:
+    name = call.argument("name", 0)
+    result = parser(call)
+    if isinstance(name, Const):
+        call.machine.write(call.receiver.attributes["$parsers"].items, name.value, result)
+    return result
 
 
 @methods("parser", "add_argument", "add")
@@ -66,6 +84,7 @@ def add_argument(call: Call) -> Abstract:
             "action": action,
             "positional": Const(not names[0].startswith("-")),
             "nargs": call.arguments.get("nargs") or NONE,
+            "const": call.arguments.get("const") or NONE,
         },
     )
     call.machine.write(call.receiver.attributes["$specs"].items, destination, spec)
@@ -100,38 +119,105 @@ def set_defaults(call: Call) -> Abstract:
 def parse_args(call: Call) -> Abstract:
     m = call.machine
     given = m.resolve(call.arguments.get("args", 0) or NONE)
-    flags = command_line.read(m)
+    words, launched = command_line.words_of_run(m), m.launch is not None
+    unknown = ""
     if isinstance(given, ListValue):
-        flags = from_list(m, given)
+        words = words_of(given)
+        launched = launched or not given.state.get("command line")
+        unknown = "" if given.complete else "a part of the command line is not known"
     elif not (isinstance(given, Const) and given.value is None):
-        flags = command_line.Flags(open=True, why="the words that are parsed are not known")
+        words, unknown = [], "the words that are parsed are not known"
     namespace = Object("namespace", "argparse.Namespace")
-    for name, spec in call.receiver.attributes["$specs"].items.items():
-        namespace.attributes[name] = argument_value(call, name, m.resolve(spec), flags)
-    for name, value in call.receiver.attributes["$defaults"].items.items():
-        if command_line.find(flags, [name]) is None:
-            namespace.attributes[name] = value
+    parse_into(call, call.receiver, namespace, words, launched, unknown)
     if call.name.endswith("parse_known_args"):
-        return ListValue(
-            (namespace, rest_of(call, m.arguments if not isinstance(given, ListValue) else words_of(given))), "tuple"
-        )
+        return ListValue((namespace, rest_of(call, words)), "tuple")
     return namespace
 
 
-def from_list(m: Any, given: ListValue) -> command_line.Flags:
-    """`parse_args([...])` with words written in code, or with a part of `sys.argv`."""
-    from_command_line = bool(given.state.get("command line"))
-    flags = command_line.parse(words_of(given), launched=m.launch is not None or not from_command_line)
-    if not given.complete:
-        flags.open, flags.why = True, "a part of the command line is not known"
-    return flags
+def parse_into(call: Call, parser: Object, namespace: Object, words: Any, launched: bool, unknown: str) -> None:
+    """Fill a namespace with what words give to a parser, and then to the parser of the command that they name."""
+    m = call.machine
+    specs = {name: m.resolve(spec) for name, spec in parser.attributes["$specs"].items.items()}
+    commands = m.resolve(parser.attributes.get("$commands") or NONE)
+    flags = command_line.parse(words, launched, takes_of(specs, commands))
+    if unknown:
+        flags.open, flags.why = True, unknown
+    places = list(flags.positional)
+    for name, spec in specs.items():
+        if isinstance(spec, Object) and spec.kind == "argument" and spec.attributes["positional"].value:
+            namespace.attributes[name] = positional_value(call, name, spec, places, flags)
+        else:
+            namespace.attributes[name] = argument_value(call, name, spec, flags)
+    for name, value in parser.attributes["$defaults"].items.items():
+        if command_line.find(flags, [name]) is None:
+            namespace.attributes[name] = m.resolve(value)
+    if isinstance(commands, Object):
+        run_command(call, commands, namespace, words, (launched, unknown), places)
+
+
+def takes_of(specs: dict[str, Any], commands: Abstract) -> dict[str, int | None]:
+    """How many words each flag takes."""
+    takes: dict[str, int | None] = {}
+    for spec in specs.values():
+        if not isinstance(spec, Object) or spec.kind != "argument" or spec.attributes["positional"].value:
+            takes |= dict.fromkeys(fields_of(spec), 1)
+            continue
+        action, nargs = spec.attributes["action"], spec.attributes["nargs"]
+        count: int | None = 1
+        if isinstance(action, Symbol) or str(getattr(action, "value", "")) in SWITCHES:
+            count = 0
+        elif isinstance(nargs, Const) and nargs.value is not None:
+            count = nargs.value if isinstance(nargs.value, int) else 1 if nargs.value == "?" else None
+        for item in spec.attributes["names"].items:
+            takes[str(item.value).lstrip("-").replace("-", "_")] = count
+    if isinstance(commands, Object):
+        for parser in commands.attributes["$parsers"].items.values():
+            takes = {**takes_of(parser.attributes["$specs"].items, NONE), **takes}
+    return takes
+
+
+def fields_of(spec: Any) -> list[str]:
+    """The flags that a dataclass brings (simple_parsing)."""
+    cls = spec.attributes.get("$class") if isinstance(spec, Object) else None
+    return list(cls.fields) if isinstance(cls, Class) else []
+
+
+SWITCHES = frozenset({"store_true", "store_false", "store_const", "append_const", "count", "version", "help"})
+
+
+def run_command(
+    call: Call, commands: Object, namespace: Object, words: Any, how: tuple[bool, str], places: list[Any]
+) -> None:
+    """The parser of the command that the words name; of the only one there is, or of any where none is named."""
+    parsers = commands.attributes["$parsers"].items
+    named = next((word.text for word in places if word.text in parsers), None)
+    launched, unknown = how
+    dest = call.machine.resolve(commands.attributes["$dest"])
+    if named is None and len(parsers) > 1:
+        for parser in parsers.values():
+            parse_into(call, parser, namespace, [], launched, unknown or "which command is run is not known")
+        chosen: Abstract = Unknown("which command is run is not known", uid=f"command {commands.uid}")
+        for name in {key for parser in parsers.values() for key in parser.attributes["$defaults"].items}:
+            namespace.attributes[name] = Unknown(
+                "which command is run is not known", uid=f"command {commands.uid} {name}"
+            )
+    else:
+        name = named if named is not None else next(iter(parsers), None)
+        place = next((word for word in places if word.text == name), None)
+        inner = [word for word in words if word is not place]
+        if name is not None:
+            parse_into(call, parsers[name], namespace, inner, launched, unknown)
+        chosen = Const(name, (Step("flag", str(name), location=getattr(place, "location", None)),))
+    if isinstance(dest, Const) and isinstance(dest.value, str):
+        namespace.attributes[dest.value] = chosen
 
 
 def words_of(given: ListValue) -> list[Any]:
+    """The words in a list: at their place on the command line, or where the program writes them."""
     words = []
     for item in given.items:
-        place = next((step.location for step in item.origins if step.location is not None), None)
-        words.append(_Word(str(item.value) if isinstance(item, Const) else None, place))
+        step = next((step for step in item.origins if step.location is not None or step.node is not None), None)
+        words.append(_Word(str(item.value) if isinstance(item, Const) else None, step))
     return words
 
 
@@ -154,53 +240,93 @@ def rest_of(call: Call, words: Any) -> ListValue:
 
 
 class _Word:
-    __slots__ = ("location", "text", "why")
+    __slots__ = ("location", "step", "text", "why")
 
-    def __init__(self, text: str | None, location: Any) -> None:
+    def __init__(self, text: str | None, step: Step | None) -> None:
         self.text = text
-        self.location = location
+        self.location = step.location if step is not None else None
+        self.step = step if step is not None and step.location is None else None
         self.why = "given by code"
 
 
 def argument_value(call: Call, name: str, spec: Any, flags: command_line.Flags) -> Abstract:
     if not isinstance(spec, Object):
         return Unknown(f"the flag {name} is added in some runs only", uid=f"flag {name}")
+    if spec.kind == "dataclass spec":
+        from t4lint.libraries.entry import class_flags
+
+        cls = spec.attributes["$class"]
+        built: Abstract = call.machine.call(cls, Arguments((), class_flags(call.machine, cls)))
+        return built
     default: Abstract = spec.attributes["default"]
-    action = spec.attributes["action"]
+    action, nargs = spec.attributes["action"], spec.attributes["nargs"]
     names = [item.value for item in spec.attributes["names"].items]
-    if spec.attributes["positional"].value:
-        return positional_value(name, flags, default)
     what = action.value if isinstance(action, Const) else None
     found = command_line.find(flags, names)
-    if found is not None and what in ("store_true", "store_false") and not any(word.text is None for word in found[1]):
-        return Const(what == "store_true", (command_line.flag_step(found[0], [], flags),))
-    if found is not None and isinstance(action, Symbol) and action.name.endswith("BooleanOptionalAction"):
-        return Const(True, (command_line.flag_step(found[0], [], flags),))
-    if isinstance(action, Symbol) and action.name.endswith("BooleanOptionalAction"):
-        negative = command_line.find(flags, [f"no_{names[0].lstrip('-')}"])
+    boolean = isinstance(action, Symbol) and action.name.endswith("BooleanOptionalAction")
+    if found is not None:
+        step = command_line.flag_step(found[0], [], flags)
+        if what in ("store_true", "store_false"):
+            return Const(what == "store_true", (step,))
+        if what in ("store_const", "append_const"):
+            const = call.machine.resolve(spec.attributes["const"])
+            return const if what == "store_const" else ListValue((const,))
+        if boolean:
+            return Const(True, (step,))
+        if not found[1] and isinstance(nargs, Const) and nargs.value == "?":
+            return replace_origins(call.machine.resolve(spec.attributes["const"]), (step,))
+        several = isinstance(nargs, Const) and (nargs.value in ("+", "*") or isinstance(nargs.value, int))
+        return given_value(call, spec, found[1], flags, found[0], several or what == "append")
+    if boolean:
+        negative = command_line.find(flags, [f"no_{name.lstrip('-')}" for name in names])
         if negative is not None:
             return Const(False, (command_line.flag_step(negative[0], [], flags),))
-    kind_value = call.machine.resolve(spec.attributes["type"])
+    return command_line.override(flags, names, default, "guess")
+
+
+def given_value(call: Call, spec: Object, words: Any, flags: command_line.Flags, name: str, several: bool) -> Abstract:
+    """The words of a flag as its type makes them."""
+    m = call.machine
+    kind_value = m.resolve(spec.attributes["type"])
+    step = command_line.flag_step(name, words, flags)
+    if several:
+        parts = [given_value(call, spec, [word], flags, name, False) for word in words]
+        return ListValue(tuple(parts), origins=(step,))
+    if isinstance(kind_value, (Function, Partial)) and words and words[0].text is not None:
+        made: Abstract = m.resolve(m.call(kind_value, Arguments((Const(words[0].text, (step,)),))))
+        if isinstance(made, Const):
+            return made if step in made.origins else replace_origins(made, (step, *made.origins))
+        if not isinstance(made, Unknown):
+            return made
     kind = command_line.KINDS.get(kind_value.name, "guess") if isinstance(kind_value, Symbol) else "guess"
-    if kind_value is NONE or (isinstance(kind_value, Const) and kind_value.value is None):
+    if isinstance(kind_value, Const) and kind_value.value is None:
         kind = "str"
-    if kind == "bool" and found is not None:
+    if isinstance(kind_value, Symbol) and kind_value.name in TEXT_TYPES:
+        kind = "str"
+        if kind_value.name.startswith("pathlib.") and words and words[0].text is not None:
+            return Const(PurePosixPath(words[0].text), (step,))
+    if kind == "bool":
         # argparse's type=bool makes any non-empty word True
-        return Const(bool(found[1] and found[1][0].text), (command_line.flag_step(found[0], found[1], flags),))
-    value = command_line.override(flags, names, default, kind)
-    return unset(value, name)
+        return Const(bool(words and words[0].text), (step,))
+    return command_line.converted(words[:1], kind, step)
 
 
-def unset(value: Abstract, name: str) -> Abstract:
-    return value
+TEXT_TYPES = frozenset({"pathlib.Path", "os.path.abspath", "os.path.expanduser", "pathlib.PosixPath"})
 
 
-def positional_value(name: str, flags: command_line.Flags, default: Abstract) -> Abstract:
-    if flags.positional:
-        word = flags.positional[0]
-        if word.text is not None:
-            return Const(word.text, (Step("flag", word.text, location=word.location),))
-    return Unknown(f"the argument {name} is given on the command line", uid=f"positional {name}")
+def positional_value(call: Call, name: str, spec: Object, places: list[Any], flags: command_line.Flags) -> Abstract:
+    """The next words that stand by themselves; they are taken from `places`."""
+    nargs = spec.attributes["nargs"]
+    wanted = nargs.value if isinstance(nargs, Const) else None
+    if not places:
+        if wanted in ("?", "*") and not flags.open:
+            default: Abstract = spec.attributes["default"]
+            return default
+        return Unknown(f"the argument {name} is given on the command line", uid=f"positional {name}")
+    several = wanted in ("+", "*") or isinstance(wanted, int)
+    count = len(places) if wanted in ("+", "*") else wanted if isinstance(wanted, int) else 1
+    taken = [places.pop(0) for _ in range(min(count, len(places)))]
+    return given_value(call, spec, taken, flags, name, several)
 
 
 @methods("namespace", "getattr")

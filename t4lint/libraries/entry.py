@@ -12,6 +12,7 @@ from t4lint.interpret.values import (
     Bound,
     Class,
     Const,
+    DictValue,
     Function,
     Object,
     Step,
@@ -31,7 +32,9 @@ def option(call: Call) -> Abstract:
     default = call.arguments.get("default")
     if call.name.startswith("typer.") and call.arguments.positional:
         first = call.machine.resolve(call.arguments.positional[0])
-        default = default or first
+        # under `Annotated[...]` the names come first, else the default
+        declared = isinstance(first, Const) and isinstance(first.value, str) and first.value.startswith("-")
+        default = default if default is not None or declared else first
         names = [name for name in names if name.startswith("-")]
     if default is None and call.constant("is_flag") is True:
         default = Const(
@@ -60,7 +63,13 @@ def command(call: Call) -> Abstract:
 
 @methods("command", "command", "callback", "option")
 def subcommand(call: Call) -> Abstract:
-    return Object("command", "click.command", {"$app": call.receiver})
+    """`@app.command()`: the decorator of a command of this app."""
+    function = call.arguments.get("", 0)
+    made = Object("command", "click.command", {"$app": call.receiver, "$name": call.arguments.get("name", 0) or NONE})
+    if isinstance(function, Function):
+        remember(call.machine, made, function)
+        return function
+    return made
 
 
 @methods("command", "__call__")
@@ -69,17 +78,49 @@ def run_command(call: Call) -> Abstract:
     function = call.arguments.get("", 0)
     if isinstance(function, Function):
         return function
-    registered = call.machine.globals.get(f"command {call.receiver.uid}")
-    if isinstance(registered, Function):
-        return enter_command(call.machine, registered)
-    return Unknown("what the command returns")
+    return run_commands(call.machine, call.receiver)
+
+
+def commands_of(m: Any, app: Abstract) -> dict[str, Function]:
+    found: dict[str, Function] = m.globals.setdefault(f"commands {getattr(app, 'uid', id(app))}", {})
+    return found
 
 
 def remember(m: Any, decorator: Object, function: Function) -> None:
-    """Note the function under its typer app, so that `app()` finds it."""
+    """Note the function under its app, so that `app()` finds it."""
     app = decorator.attributes.get("$app")
-    if isinstance(app, Object):
-        m.globals[f"command {app.uid}"] = function
+    if app is not None:
+        name = m.resolve(decorator.attributes.get("$name") or NONE)
+        word = (
+            name.value if isinstance(name, Const) and isinstance(name.value, str) else function.name.replace("_", "-")
+        )
+        commands_of(m, app)[word] = function
+
+
+def run_commands(m: Any, app: Abstract) -> Abstract:
+    """The command that the command line names; the only one; or, where none is named, each of them."""
+    commands = commands_of(m, app)
+    if not commands:
+        return Unknown("what the command returns")
+    flags = command_line.read(m)
+    named = next((word.text for word in flags.positional if word.text in commands), None)
+    if named is not None:
+        flags.positional = [word for word in flags.positional if word.text != named]
+        return enter_command(m, commands[named])
+    result: Abstract = NONE
+    for function in commands.values():
+        result = enter_command(m, function)
+    return result
+
+
+@methods("function", "command", "group")
+def command_of_group(call: Call) -> Abstract:
+    """`@cli.command()` where `cli` is a function under `@click.group()`."""
+    return Object("command", "click.command", {"$app": call.receiver, "$name": call.arguments.get("name", 0) or NONE})
+
+
+def is_group(function: Function) -> bool:
+    return any(getattr(d, "name", "") == "click.group" for d in function.decorators)
 
 
 def is_command(function: Function) -> bool:
@@ -91,7 +132,54 @@ def is_command(function: Function) -> bool:
     )
 
 
-@calls("typer.run", "fire.Fire", "jsonargparse.CLI", "tyro.cli", "absl.app.run")
+@calls("fire.Fire")
+def fire(call: Call) -> Abstract:
+    """The words of the command line name a way through objects, and give the arguments of what is called on it."""
+    m = call.machine
+    target = m.resolve(call.arguments.get("component", 0) or NONE)
+    if isinstance(target, Const) and target.value is None:
+        scope = list(m.frames[-1].scope.chain())[-1]
+        names: dict[Any, Abstract] = {k: v for k, v in scope.names.items() if isinstance(v, (Function, Class))}
+        target = DictValue(names)
+    words = [word for word in command_line.read(m).positional if word.text is not None]
+    for _ in range(MAX_FIRE):
+        if isinstance(target, Class):
+            target = m.call(target, Arguments(keywords=parameter_flags(m, target)))
+        if isinstance(target, (Function, Bound)) or not words:
+            break
+        name = words.pop(0).text.replace("-", "_")
+        target = (
+            m.resolve(target.items.get(name) or NONE) if isinstance(target, DictValue) else m.attribute(target, name)
+        )
+    return run_target(m, target, words)
+
+
+MAX_FIRE = 4  # words that name a way
+
+
+def run_target(m: Any, target: Abstract, words: Any) -> Abstract:
+    """Call what was found with the flags; what is left of the words fills its first parameters."""
+    from t4lint.interpret.calls import enter
+
+    function = target.method if isinstance(target, Bound) else target
+    if not isinstance(function, Function):
+        return target
+    receiver = target.receiver if isinstance(target, Bound) else None
+    keywords = flags_for(m, function, skip=receiver is not None)
+    for name, word in zip(parameters_of(function)[1 if receiver is not None else 0 :], words, strict=False):
+        keywords[name] = command_line.converted([word], "guess", Step("flag", str(word.text), location=word.location))
+    return enter(m, function, Arguments(keywords=keywords), receiver)
+
+
+def parameter_flags(m: Any, cls: Class) -> dict[str, Abstract]:
+    """What the command line gives the constructor of a class."""
+    initialiser = cls.find("__init__")
+    if not isinstance(initialiser, Function):
+        return class_flags(m, cls)
+    return flags_for(m, initialiser, skip=True)
+
+
+@calls("typer.run", "jsonargparse.CLI", "jsonargparse.auto_cli", "tyro.cli", "absl.app.run")
 def run_function(call: Call) -> Abstract:
     target = call.machine.resolve(call.arguments.get("", 0) or NONE)
     if isinstance(target, Function):
@@ -107,8 +195,12 @@ def run_function(call: Call) -> Abstract:
 
 def class_flags(m: Any, cls: Class) -> dict[str, Abstract]:
     flags = command_line.read(m)
-    keywords = {}
+    keywords: dict[str, Abstract] = {}
     for name, default in cls.fields.items():
+        off = command_line.find(flags, [f"no_{name}"])
+        if off is not None and command_line.find(flags, [name]) is None:
+            keywords[name] = Const(False, (command_line.flag_step(off[0], [], flags),))
+            continue
         value = command_line.override(flags, [name], default or NONE, "guess")
         if default is not None or command_line.find(flags, [name]) is not None:
             keywords[name] = presumed(value, name, flags)
@@ -119,23 +211,53 @@ def enter_command(m: Any, function: Function) -> Abstract:
     """Call a function with what the command line gives its parameters, else with their defaults."""
     from t4lint.interpret.calls import enter
 
+    result = enter(m, function, Arguments(keywords=flags_for(m, function)))
+    return run_commands(m, function) if is_group(function) else result
+
+
+def flags_for(m: Any, function: Function, skip: bool = False) -> dict[str, Abstract]:
+    """The arguments of an entry function by name; `skip` leaves its first parameter to the method's object."""
     flags = command_line.read(m)
     options = {name: spec for spec in function.decorators for name in option_names(spec)}
     keywords: dict[str, Abstract] = {}
-    for parameter in parameters_of(function):
+    for parameter in parameters_of(function)[1 if skip else 0 :]:
         default = function.defaults.get(parameter)
-        spec = options.get(parameter)
+        spec = options.get(parameter) or annotated_option(m, function, parameter)
         if isinstance(default, Object) and default.kind == "option":
             spec, default = default, default.attributes["default"]
         elif isinstance(spec, Object):
             default = spec.attributes["default"] if spec.attributes["given"].value else default
-        names = [parameter, *(spec.attributes["names"].value if isinstance(spec, Object) else ())]
-        if default is None and command_line.find(flags, names) is None:
+        words = spec.attributes["names"].value if isinstance(spec, Object) else ()
+        names = [parameter, *(name.partition("/")[0] for name in words)]
+        off = [f"no_{parameter}", *(name.partition("/")[2] for name in words if "/" in name)]
+        kind = kind_of(function, parameter, spec)
+        found = command_line.find(flags, off)
+        if found is not None and command_line.find(flags, names) is None:
+            keywords[parameter] = Const(False, (command_line.flag_step(found[0], [], flags),))
+        elif default is None and command_line.find(flags, names) is None:
             keywords[parameter] = Unknown(f"--{parameter} is given on the command line", uid=f"flag {parameter}")
+        else:
+            value = command_line.override(flags, names, m.resolve(default or NONE), kind)
+            keywords[parameter] = presumed(value, parameter, flags)
+    return keywords
+
+
+def annotated_option(m: Any, function: Function, parameter: str) -> Abstract | None:
+    """`Annotated[bool, typer.Option("--half")]`"""
+    from t4lint.interpret.expressions import dotted, evaluate
+
+    for item in parameter_nodes(function):
+        annotation = item.annotation.annotation if item.annotation is not None else None
+        if item.name.value != parameter or not isinstance(annotation, cst.Subscript):
             continue
-        value = command_line.override(flags, names, m.resolve(default or NONE), kind_of(function, parameter, spec))
-        keywords[parameter] = presumed(value, parameter, flags)
-    return enter(m, function, Arguments(keywords=keywords))
+        if dotted(annotation.value).rpartition(".")[2] != "Annotated":
+            continue
+        for element in annotation.slice[1:]:
+            if isinstance(element.slice, cst.Index) and isinstance(element.slice.value, cst.Call):
+                value = evaluate(m, element.slice.value)
+                if isinstance(value, Object) and value.kind == "option":
+                    return value
+    return None
 
 
 def presumed(value: Abstract, name: str, flags: command_line.Flags) -> Abstract:
@@ -157,9 +279,13 @@ def option_names(spec: Abstract) -> tuple[str, ...]:
     return tuple(sorted(names, key=len, reverse=True))
 
 
-def parameters_of(function: Function) -> list[str]:
+def parameter_nodes(function: Function) -> list[cst.Param]:
     node = function.node.params
-    return [parameter.name.value for parameter in (*node.posonly_params, *node.params, *node.kwonly_params)]
+    return [*node.posonly_params, *node.params, *node.kwonly_params]
+
+
+def parameters_of(function: Function) -> list[str]:
+    return [parameter.name.value for parameter in parameter_nodes(function)]
 
 
 def kind_of(function: Function, parameter: str, spec: Abstract | None) -> str:
@@ -168,10 +294,11 @@ def kind_of(function: Function, parameter: str, spec: Abstract | None) -> str:
         kind = spec.attributes["type"]
         if isinstance(kind, Symbol):
             return command_line.KINDS.get(kind.name, "guess")
-    node = function.node.params
-    for item in (*node.posonly_params, *node.params, *node.kwonly_params):
+    for item in parameter_nodes(function):
         if item.name.value == parameter and isinstance(item.annotation, cst.Annotation):
             annotation = item.annotation.annotation
+            if isinstance(annotation, cst.Subscript) and isinstance(annotation.slice[0].slice, cst.Index):
+                annotation = annotation.slice[0].slice.value  # Annotated[bool, ...], Optional[bool]
             if isinstance(annotation, cst.Name):
                 return {"int": "int", "float": "float", "bool": "bool", "str": "str"}.get(annotation.value, "guess")
     return "guess"
@@ -208,6 +335,16 @@ def define_flag(call: Call) -> Abstract:
 
 
 # --- classes that parse themselves ---------------------------------------------------------------------------------
+
+
+@methods("parser", "add_arguments")
+def add_dataclass(call: Call) -> Abstract:
+    """simple_parsing: the flags of a dataclass, which `args.DEST` holds."""
+    cls, dest = call.argument("dataclass", 0), call.argument("dest", 1)
+    if isinstance(cls, Class) and isinstance(dest, Const):
+        spec = Object("dataclass spec", "simple_parsing.add_arguments", {"$class": cls})
+        call.machine.write(call.receiver.attributes["$specs"].items, dest.value, spec)
+    return NONE
 
 
 @calls("simple_parsing.parse", "simple_parsing.ArgumentParser")

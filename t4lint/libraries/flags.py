@@ -27,16 +27,39 @@ class Flags:
 def read(m: Any) -> Flags:
     """Read the run's command line once."""
     if "$flags" not in m.globals:
-        m.globals["$flags"] = parse(m.arguments, m.launch is not None)
+        m.globals["$flags"] = parse(words_of_run(m), m.launch is not None)
     flags: Flags = m.globals["$flags"]
     return flags
 
 
-def parse(words: Sequence[Any], launched: bool) -> Flags:
-    """Group words by the flag before them: `--a 1 2 --b=3` gives a: [1, 2], b: [3]."""
+def words_of_run(m: Any) -> list[Any]:
+    """The script's own words, and those that its launcher adds."""
+    words = list(m.arguments)
+    launch = m.launch
+    if launch is None or "use_env" in launch.launcher_flags:
+        return words
+    if launch.launcher == "torch.distributed.launch" or (
+        launch.launcher == "deepspeed" and "no_local_rank" not in launch.launcher_flags
+    ):
+        # torch before 2.0 spells it with `_`, later releases with `-`: both are one name here
+        words.insert(0, _Part("--local_rank=0", launch.where))
+    return words
+
+
+Takes = Mapping[str, "int | None"]  # how many words a flag takes at most; None: as many as follow
+
+
+def parse(words: Sequence[Any], launched: bool, takes: Takes | None = None) -> Flags:
+    """Group words by the flag before them: `--a 1 2 --b=3` gives a: [1, 2], b: [3].
+
+    With `takes` what a flag does not take is positional, and abbreviations of its names are written out.
+    """
     flags = Flags(launched=launched)
     current: list[Any] | None = None
+    limit: int | None = None
     for word in words:
+        if current is not None and limit is not None and len(current) >= limit:
+            current = None
         if word.text is None:
             flags.open, flags.why = True, word.why or "a part of the command line is not known"
             if current is not None:
@@ -45,12 +68,15 @@ def parse(words: Sequence[Any], launched: bool) -> Flags:
             word.text.startswith("-") and len(word.text) > 1 and not _is_number(word.text)
         ):
             name, _, value = word.text.partition("=")
-            current = flags.given.setdefault(name.lstrip("-").replace("-", "_"), [])
+            key = name.lstrip("-").replace("-", "_")
+            key = _written_out(key, takes) if takes is not None and name.startswith("--") else key
+            limit = takes.get(key) if takes is not None else None
+            current = flags.given.setdefault(key, [])
             current.clear()
             if value:
                 current.append(_Part(value, word))
             elif not word.text.endswith("="):
-                flags.given[f"${name.lstrip('-').replace('-', '_')}"] = [word]
+                flags.given[f"${key}"] = [word]
         elif current is not None:
             current.append(word)
         else:
@@ -58,14 +84,21 @@ def parse(words: Sequence[Any], launched: bool) -> Flags:
     return flags
 
 
-class _Part:
-    """The value of `--flag=value`; it points at the whole word."""
+def _written_out(key: str, takes: Takes) -> str:
+    """argparse takes any prefix of a long flag that no other has."""
+    longer = [name for name in takes if name.startswith(key)] if key not in takes else []
+    return longer[0] if len(longer) == 1 else key
 
-    __slots__ = ("location", "text", "why")
+
+class _Part:
+    """A word that stands inside another one, or that a launcher adds; it points at the whole word or launch."""
+
+    __slots__ = ("location", "step", "text", "why")
 
     def __init__(self, text: str, word: Any) -> None:
         self.text = text
-        self.location = word.location
+        self.location = getattr(word, "location", word)
+        self.step = getattr(word, "step", None)
         self.why = ""
 
 
@@ -82,6 +115,9 @@ def flag_step(name: str, words: Sequence[Any], flags: Flags) -> Step:
     key = name.lstrip("-").replace("-", "_")
     shown = " ".join([f"--{key}", *[str(word.text) for word in words if word.text is not None]])
     first = (flags.given.get(f"${key}") or list(words) or [None])[0]
+    written = getattr(first, "step", None)
+    if written is not None:  # a word in the program's own text
+        return Step("flag", shown, written.source, written.node, written.location)
     return Step("flag", shown, location=getattr(first, "location", None))
 
 

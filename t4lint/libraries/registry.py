@@ -64,9 +64,10 @@ MODELS = {
 FOLLOWED = frozenset({"liger_kernel", "fla", "cut_cross_entropy"})
 PYTHON = ("python", "paths", "classes", "code", "arguments", "configs")
 # libraries that read configuration files, modelled in one file
-CONFIGS = frozenset(
-    {"yaml", "omegaconf", "hydra", "toml", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed"}
-)
+CONFIGS = frozenset({
+    "yaml", "omegaconf", "hydra", "toml", "tomli", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed", "dotenv",
+    "yacs", "fvcore", "orjson", "json5",
+})  # fmt: skip
 # libraries that decode files, modelled in one file
 MEDIA = frozenset({
     "PIL", "cv2", "imageio", "skimage", "tifffile", "librosa", "soundfile", "torchaudio", "decord", "av", "nibabel", "pydicom",
@@ -124,7 +125,7 @@ def load(top: str) -> None:
     elif top in ENTRY:
         names = (*PYTHON, "entry")
     elif top in CONFIGS:
-        names = (*PYTHON, "torch", "torch_cuda", "configs", "deepspeed")
+        names = (*PYTHON, "torch", "torch_cuda", "configs", "deepspeed", "entry")
     elif top in MEDIA:
         names = ("torch", "media")
     for name in names:
@@ -279,6 +280,10 @@ def iterated(m: Any, receiver: Abstract) -> Any:
     return None
 
 
+# objects whose attributes are the items of a dict that they hold
+MAPPINGS = frozenset({"config tree", "cfg node"})
+
+
 def assigned(m: Any, receiver: Abstract, name: str, value: Abstract) -> None:
     """An attribute of a library object or module was set."""
     if isinstance(receiver, Object):
@@ -321,6 +326,14 @@ def is_command(function: Function) -> bool:
     from t4lint.libraries import configs, entry
 
     return entry.is_command(function) or configs.hydra_of(function) is not None
+
+
+def call_function_method(m: Any, function: Function, name: str, arguments: Arguments) -> Abstract:
+    """A method of a decorated function: `@cli.command()`."""
+    handler = METHODS.get(("function", name))
+    if handler is None:
+        return Unknown(f"{name} of {function.name}")
+    return handler(Call(m, f"function.{name}", arguments, None, function))
 
 
 def enter_command(m: Any, function: Function) -> Abstract:

@@ -323,11 +323,24 @@ def argument_parser(call: Call) -> Abstract:
     "parse_dict",
 )
 def parse_dataclasses(call: Call) -> Abstract:
-    flags = with_file(call, command_line.read(call.machine))
+    flags = with_file(call, given_words(call) or command_line.read(call.machine))
     values = tuple(parsed(call.machine, cls, flags) for cls in call.receiver.attributes["$classes"].items)
     if call.constant("return_remaining_strings"):
         values = (*values, ListValue((), complete=False))
     return ListValue(values, "tuple")
+
+
+def given_words(call: Call) -> command_line.Flags | None:
+    """The words that are parsed in the place of the command line, where they are given."""
+    from t4lint.libraries.arguments import words_of
+
+    given = call.machine.resolve(call.arguments.get("args") or NONE)
+    if not isinstance(given, ListValue) or call.name.endswith("parse_dict"):
+        return None
+    flags = command_line.parse(words_of(given), call.machine.launch is not None or not given.state.get("command line"))
+    if not given.complete:
+        flags.open, flags.why = True, "a part of the command line is not known"
+    return flags
 
 
 def with_file(call: Call, flags: command_line.Flags) -> command_line.Flags:

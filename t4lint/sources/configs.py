@@ -20,6 +20,8 @@ from t4lint.trace import Location
 
 YAML_SUFFIXES = (".yaml", ".yml")
 JSON_SUFFIXES = (".json",)
+TOML_SUFFIXES = (".toml",)
+INI_SUFFIXES = (".ini", ".cfg", ".conf")
 SUFFIXES = YAML_SUFFIXES + JSON_SUFFIXES
 LARGEST = 2_000_000  # characters: larger ones are data, not configuration
 MAX_NODES = 100_000  # values in JSON
@@ -89,7 +91,7 @@ class ConfigDocument:
 
     path: str
     file: Path
-    kind: Literal["yaml", "json"]
+    kind: Literal["yaml", "json", "toml", "ini"]
     text: str
     data: ConfigNode
     documents: tuple[ConfigNode, ...] = ()
@@ -119,6 +121,8 @@ def config_from(text: str, file: Path, display: str, positions: PositionMap | No
         return Problem(display, f"is too large for a configuration: over {LARGEST // 1_000_000} million characters")
     if file.name.lower().endswith(JSON_SUFFIXES):
         return _read_json(text, file, display, positions)
+    if file.name.lower().endswith((*TOML_SUFFIXES, *INI_SUFFIXES)):
+        return _read_tables(text, file, display, positions)
     from t4lint.sources.yaml_text import YamlError, parse_yaml
 
     places = _Places(text, display, positions)
@@ -152,6 +156,18 @@ class _Places:
     def start(self, offset: int) -> tuple[int, int]:
         place = self.location(offset, offset)
         return place.line, place.column
+
+
+def _read_tables(text: str, file: Path, display: str, positions: PositionMap | None) -> ConfigDocument | Problem:
+    from t4lint.sources.table_text import TextError, parse_ini, parse_toml
+
+    toml = file.name.lower().endswith(TOML_SUFFIXES)
+    places = _Places(text, display, positions)
+    try:
+        data = (parse_toml if toml else parse_ini)(text, places.location)
+    except TextError as error:
+        return Problem(display, f"is not valid {'TOML' if toml else 'INI'}: {error}")
+    return ConfigDocument(display, file, "toml" if toml else "ini", text, data, (data,))
 
 
 def _read_json(text: str, file: Path, display: str, positions: PositionMap | None) -> ConfigDocument | Problem:

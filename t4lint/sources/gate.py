@@ -12,8 +12,11 @@ from pathlib import Path
 from t4lint.sources.files import is_file
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w. ,\t]+))", re.MULTILINE)
-READS = ("yaml", "json", "OmegaConf", "hydra", "HfArgumentParser", "TrlParser", "deepspeed")
-TRAINS = ("torch", "transformers", "trl", "accelerate", "lightning")
+READS = (
+    "yaml", "json", "OmegaConf", "hydra", "HfArgumentParser", "TrlParser", "deepspeed", "LightningCLI", "toml", "configparser",
+    "yacs", "dotenv", "ml_collections", "import_module", "spec_from_file_location", "exec(", "Fabric(", "environ",
+)  # fmt: skip
+TRAINS = ("torch", "transformers", "trl", "accelerate", "lightning", "instantiate(", "deepspeed")
 MAX_FILES = 300  # of one run that are looked at before it is taken as relevant
 
 Finder = Callable[[str, Path], "Path | None"]

@@ -118,7 +118,11 @@ def flag_step(name: str, words: Sequence[Any], flags: Flags) -> Step:
     written = getattr(first, "step", None)
     if written is not None:  # a word in the program's own text
         return Step("flag", shown, written.source, written.node, written.location)
-    return Step("flag", shown, location=getattr(first, "location", None))
+    place = getattr(first, "location", None)
+    value = getattr(words[0], "location", None) if words else None
+    if place is not None and value is not None and (value.path, value.line) != (place.path, place.line):
+        place = value  # `--bf16 $HALF`: a person edits the line that sets the variable
+    return Step("flag", shown, location=place)
 
 
 def find(flags: Flags, names: Sequence[str]) -> tuple[str, list[Any]] | None:

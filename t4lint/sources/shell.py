@@ -35,6 +35,8 @@ MAX_STEPS = 20_000  # statements that are carried out
 MAX_DEPTH = 50  # of statements inside one another
 MAX_CALLS = 8  # of functions, `bash -c` and `eval` inside one another
 MAX_LAUNCHES = 64
+MAX_PASSES = 4  # of a loop over known words, each carried out
+MAX_SOURCED = 8  # scripts that one script sources or calls
 MAX_PARENTS = 12  # folders above the script that are searched for what it starts
 
 
@@ -234,27 +236,64 @@ class _Shell:
     def branches(self, node: Node) -> None:
         """`if`: each branch starts from the same state, and what they leave different is unknown."""
         groups: list[list[Node]] = [[]]
+        conditions: list[list[Node]] = [[]]
         has_else, in_condition = False, True
         for child in node.children:
             if child.type == "then":
                 in_condition = False
             elif child.type in ("elif_clause", "else_clause"):
                 has_else = has_else or child.type == "else_clause"
-                groups.append([part for part in child.children if part.is_named])
+                test, body = _clause(child)
+                groups.append(body)
+                conditions += [test] if child.type == "elif_clause" else []
             elif child.is_named and in_condition:
                 self.run(child)
+                conditions[0].append(child)
             elif child.is_named:
                 groups[0].append(child)
+        taken = self.decided(groups, conditions)
+        if taken is not None:
+            for child in taken:
+                if not self.scope.over:
+                    self.run(child)
+            return
         self.fork(groups, has_else, node)
 
     def cases(self, node: Node) -> None:
         items = [child for child in node.named_children if child.type == "case_item"]
         bodies: list[list[Node]] = []
+        patterns: list[list[str]] = []
         for item in items:
             closed = next((i for i, child in enumerate(item.children) if child.type == ")"), 0)
             bodies.append([child for child in item.children[closed + 1 :] if child.is_named])
+            patterns.append([self.now.text(child).strip("\"'") for child in item.children[:closed] if child.is_named])
+        subject = self.subject(node)
+        if subject is not None and all(_plain_pattern(pattern) for group in patterns for pattern in group):
+            found = next(
+                (body for body, group in zip(bodies, patterns, strict=True) if subject in group or "*" in group), []
+            )
+            for child in found:
+                if not self.scope.over:
+                    self.run(child)
+            return
         complete = any(self.now.text(item).lstrip("( ").startswith("*)") for item in items)
         self.fork(bodies, complete, node)
+
+    def subject(self, node: Node) -> str | None:
+        """The word that a `case` looks at; None where it is not known."""
+        words = [child for child in node.named_children if child.type != "case_item"]
+        scalars = self.words(words[0]) if words else []
+        return text_of(scalars[0]) if len(scalars) == 1 else None
+
+    def each(self, node: Node, name: str, listed: list[Scalar]) -> None:
+        """A `for` over words that are known: the body for each of them."""
+        body = [child for child in node.named_children if child.type == "do_group"]
+        for word in listed:
+            if self.scope.over:
+                return
+            self.scope.variables[name] = Variable(word)
+            for child in body:
+                self.block(child)
 
     def loop(self, node: Node) -> None:
         """The body once: the first pass is known, what it changes is not known afterwards."""
@@ -263,6 +302,9 @@ class _Shell:
         if node.type == "for_statement" and children:
             name = self.now.text(children[0])
             listed = [word for child in children[1:] if child.type != "do_group" for word in self.words(child)]
+            if 1 <= len(listed) <= MAX_PASSES and all(text_of(word) is not None for word in listed):
+                self.each(node, name, listed)
+                return
             self.scope.variables[name] = Variable(self.one_of(name, listed, children[0]))
         elif node.type == "while_statement" and children and children[0].type != "do_group":
             self.run(children[0])
@@ -282,6 +324,49 @@ class _Shell:
         values = ", ".join(text for text in texts if text is not None)
         more = ", ..." if len(listed) > 4 or None in texts else ""
         return (Piece(None, *self.now.span(node), f"${name} is one of {values or 'several words'}{more}"),)
+
+    def decided(self, groups: list[list[Node]], conditions: list[list[Node]]) -> list[Node] | None:
+        """The branch that is taken where all tests before it can be told; None where one cannot."""
+        for condition, body in zip(conditions, groups, strict=False):
+            verdict = self.holds(condition[-1]) if condition else None
+            if verdict is None:
+                return None
+            if verdict:
+                return body
+        return groups[len(conditions)] if len(groups) > len(conditions) else []
+
+    def holds(self, node: Node) -> bool | None:
+        """Does `[ "$MODE" = fast ]` hold? None unless every word in it is known."""
+        if node.type == "negated_command":
+            inner = self.holds(node.named_children[-1])
+            return None if inner is None else not inner
+        if node.type == "list" and len(node.children) == 3:
+            left, right = self.holds(node.children[0]), self.holds(node.children[2])
+            if node.children[1].type == "&&":
+                return False if False in (left, right) else None if None in (left, right) else True
+            return True if True in (left, right) else None if None in (left, right) else False
+        if node.type != "test_command":
+            return None
+        texts = self.test_words(node)
+        return None if texts is None else _test(texts)
+
+    def test_words(self, node: Node) -> list[str] | None:
+        """The words between the brackets of a test, expanded; None where one is not known."""
+        texts: list[str] = []
+        pending = list(node.children)[1:-1]
+        while pending:
+            child = pending.pop(0)
+            if child.type in ("binary_expression", "unary_expression", "negation_expression"):
+                pending[:0] = child.children
+            elif not child.is_named or child.type in ("test_operator", "extglob_pattern", "regex"):
+                texts.append(self.now.text(child))
+            else:
+                scalars = self.words(child)
+                text = text_of(scalars[0]) if len(scalars) == 1 else "" if not scalars else None
+                if text is None:
+                    return None
+                texts.append(text)
+        return texts
 
     def fork(self, bodies: list[list[Node]], complete: bool, node: Node) -> None:
         before = self.scope
@@ -617,6 +702,41 @@ _SLURM = {
     "gpus": ("SLURM_GPUS",),
 }
 _LONG = {"N": "nodes", "n": "ntasks", "c": "cpus_per_task"}
+
+
+def _clause(node: Node) -> tuple[list[Node], list[Node]]:
+    """The test and the body of an `elif`, or the body of an `else`."""
+    parts = [part for part in node.children]
+    then = next((i for i, part in enumerate(parts) if part.type == "then"), 0)
+    return [p for p in parts[:then] if p.is_named], [p for p in parts[then:] if p.is_named]
+
+
+def _plain_pattern(pattern: str) -> bool:
+    return pattern == "*" or not re.search(r"[*?\[\]$`]", pattern)
+
+
+_NUMBERS = {
+    "-eq": int.__eq__, "-ne": int.__ne__, "-lt": int.__lt__, "-le": int.__le__, "-gt": int.__gt__, "-ge": int.__ge__,
+}  # fmt: skip
+
+
+def _test(words: list[str]) -> bool | None:
+    """What a test of known words says; None for one that asks for files or patterns."""
+    if words[:1] == ["!"]:
+        inner = _test(words[1:])
+        return None if inner is None else not inner
+    if len(words) == 1:
+        return bool(words[0])
+    if len(words) == 2 and words[0] in ("-z", "-n"):
+        return bool(words[1]) is (words[0] == "-n")
+    if len(words) != 3:
+        return None
+    left, operator, right = words
+    if operator in ("=", "==", "!=") and not re.search(r"[*?\[]", right):
+        return (left == right) is (operator != "!=")
+    if operator in _NUMBERS and left.lstrip("-").isdecimal() and right.lstrip("-").isdecimal():
+        return bool(_NUMBERS[operator](int(left), int(right)))
+    return None
 
 
 def _ends(node: Node) -> bool:

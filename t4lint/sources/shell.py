@@ -706,7 +706,7 @@ _LONG = {"N": "nodes", "n": "ntasks", "c": "cpus_per_task"}
 
 def _clause(node: Node) -> tuple[list[Node], list[Node]]:
     """The test and the body of an `elif`, or the body of an `else`."""
-    parts = [part for part in node.children]
+    parts = list(node.children)
     then = next((i for i, part in enumerate(parts) if part.type == "then"), 0)
     return [p for p in parts[:then] if p.is_named], [p for p in parts[then:] if p.is_named]
 

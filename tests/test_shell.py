@@ -228,7 +228,7 @@ def test_a_count_has_its_origin() -> None:
         ("python t.py \"$@\"", [None]),
         ("python t.py --a=$X --b", ["--a", None, "--b"]),
         ("for x in a; do python t.py $x; done", ["a"]),
-        ("for x in a b; do python t.py $x; done", [None]),
+        ("for x in a b c d e; do python t.py $x; done", [None]),
         ("i=0; while true; do python t.py $i; i=$((i+1)); done", ["0"]),
         ("i=0; while true; do i=$((i+1)); done; python t.py $i", [None]),
         ("X=1; if [ $# -gt 1 ]; then X=2; fi; python t.py $X", [None]),
@@ -254,7 +254,7 @@ def test_words(text: str, expected: list[str | None]) -> None:
         ("python t.py $(nproc)", "`$(nproc)` is only known when it runs"),
         ("python t.py ${X//a/b}", "`${X//a/b}` is not followed"),
         ("if x; then X=1; fi\npython t.py $X", "$X depends on the branch taken at line 1 of run.sh"),
-        ("for x in a b; do python t.py $x; done", "$x is one of a, b"),
+        ("for x in a b c d e; do python t.py $x; done", "$x is one of a, b, c, d, ..."),
     ],
 )
 def test_reasons(text: str, why: str) -> None:
@@ -423,3 +423,29 @@ def test_no_text_raises(parts: list[str]) -> None:
 )
 def test_arithmetic(text: str, result: int | None) -> None:
     assert calculate(text) == result
+
+
+def test_a_loop_over_known_words_is_a_launch_each() -> None:
+    found = all_of("for x in a b; do python t.py $x; done")
+    assert [[word.text for word in launch.arguments] for launch in found] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("test", "holds"),
+    [
+        ('[ "$M" = fast ]', True),
+        ("[[ $M == slow ]]", False),
+        ("[[ $M != slow && -n $M ]]", True),
+        ("[ $N -gt 1 ]", True),
+        ("[ -z $M ]", False),
+        ("! [ $M = fast ]", False),
+    ],
+)
+def test_tests_of_known_words_are_decided(test: str, holds: bool) -> None:
+    (launch,) = all_of(f"M=fast; N=2; if {test}; then python t.py yes; else python t.py no; fi")
+    assert launch.arguments[0].text == ("yes" if holds else "no")
+
+
+@pytest.mark.parametrize("test", ["[ -f x ]", "[[ $M == f* ]]", "[ $UNKNOWN = a ]", "grep -q x y"])
+def test_other_tests_take_both_sides(test: str) -> None:
+    assert len(all_of(f"M=fast; if {test}; then python t.py yes; else python t.py no; fi")) == 2

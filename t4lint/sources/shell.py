@@ -722,6 +722,11 @@ _NUMBERS = {
 
 def _test(words: list[str]) -> bool | None:
     """What a test of known words says; None for one that asks for files or patterns."""
+    for operator, decides in (("||", True), ("&&", False)):
+        if operator in words:
+            at = words.index(operator)
+            sides = [_test(words[:at]), _test(words[at + 1 :])]
+            return decides if decides in sides else None if None in sides else not decides
     if words[:1] == ["!"]:
         inner = _test(words[1:])
         return None if inner is None else not inner

@@ -118,9 +118,11 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
         positional = (receiver, *arguments.positional)
         arguments = Arguments(positional, arguments.keywords, arguments.open, arguments.uncalled)
     bind_parameters(m, function, arguments, scope)
-    path, control, regions, choosing = m.path, m.control, len(m.regions), m.choosing
+    path, control, regions, choosing, last = m.path, m.control, len(m.regions), m.choosing, m.last
     m.choosing = ()
-    frame = Frame(function.source, scope, function, receiver, loops=len(m.loops))
+    ends = m.last and bool(m.frames) and m.frames[-1].ends
+    frame = Frame(function.source, scope, function, receiver, loops=len(m.loops), ends=ends)
+    m.last = True
     m.frames.append(frame)
     grad = m.grad
     try:
@@ -135,7 +137,7 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
         return _result(m, frame, completion)
     finally:
         m.frames.pop()
-        m.path, m.control, m.grad, m.choosing = path, control, grad, choosing
+        m.path, m.control, m.grad, m.choosing, m.last = path, control, grad, choosing, last
         del m.regions[regions:]
 
 

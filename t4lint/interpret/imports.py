@@ -221,10 +221,11 @@ def run_module(m: Machine, module: ProjectModule, main: bool = False) -> None:
 
     module.scope.names["__name__"] = Const("__main__" if main else module.source.name)
     module.scope.names["__file__"] = Const(str(module.source.document.file))
-    control, path = m.control, m.path
-    m.frames.append(Frame(module.source, module.scope))
+    control, path, last = m.control, m.path, m.last
+    m.last = main
+    m.frames.append(Frame(module.source, module.scope, ends=main))
     try:
         statements.run(m, module.source.tree.body)
     finally:
         m.frames.pop()
-        m.control, m.path = control, path
+        m.control, m.path, m.last = control, path, last

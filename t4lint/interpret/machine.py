@@ -96,6 +96,7 @@ class Frame:
     yields: list[Abstract] = field(default_factory=list)
     streams: bool = False  # a `yield` in a loop or under a test: how many there are is not known
     loops: int = 0  # that were open at entry
+    ends: bool = False  # a return from it ends the program
 
 
 class Machine:
@@ -122,6 +123,8 @@ class Machine:
         self.given_up: list[str] = []  # why parts of the program were not followed
         self.logs: list[list[tuple[Any, Any, Any]]] = []
         self.path: dict[str, bool] = {}
+        self.stopping: set[str] = set()  # tests whose other side ends the program before it does anything
+        self.last = True  # does the program end after the statement that is run?
         self.regions: list[Any] = []
         self.loops: list[Loop] = []
         self.frames: list[Frame] = []
@@ -265,7 +268,13 @@ class Machine:
         if self.control:
             fields = {name: self.controlled(value) for name, value in fields.items()}
         loops = tuple(loop.identity for loop in self.loops)
-        self.drafts.append(Draft(kind, source, node, self.path, loops, role, subject, self.phase, fields))
+        self.drafts.append(Draft(kind, source, node, self.guards(), loops, role, subject, self.phase, fields))
+
+    def guards(self) -> dict[str, bool]:
+        """The undecided tests that what happens now depends on. A run that stops before it trains is none to speak of."""
+        if not self.stopping or self.stopping.isdisjoint(self.path):
+            return self.path
+        return {test: side for test, side in self.path.items() if test not in self.stopping}
 
     def controlled(self, value: Any) -> Any:
         """A value that was chosen in a branch which the target decided says so; a library's default was chosen by nobody."""
@@ -276,7 +285,7 @@ class Machine:
         return value if by_library else with_origin(value, *self.control)
 
     def gap(self, kinds: Iterable[type[Event]], why: str, outside: bool = False) -> None:
-        self.gaps.append(GapDraft(frozenset(kinds), why, self.path, outside))
+        self.gaps.append(GapDraft(frozenset(kinds), why, self.guards(), outside))
 
     def here(self, how: Any, note: str) -> Step:
         """A provenance step that points at the call that is being evaluated."""

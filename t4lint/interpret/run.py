@@ -94,6 +94,8 @@ def reset(machine: Machine) -> None:
     machine.sites.clear()
     machine.logs.clear()
     machine.path = {}
+    machine.stopping.clear()
+    machine.last = False
     machine.control = ()
     machine.in_forward = 0
     machine.sometimes = 0

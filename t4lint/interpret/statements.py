@@ -61,10 +61,16 @@ def ends(completion: Completion) -> bool:
 
 
 def run(m: Machine, body: Sequence[cst.CSTNode]) -> Completion:
+    last = m.last
+    m.last = False
     for statement in body:
+        if statement is body[-1]:
+            m.last = last
         completion = execute(m, statement)
         if completion is not None:
+            m.last = last
             return completion
+    m.last = last
     return None
 
 
@@ -430,8 +436,29 @@ def branch(
     first, second = (no, yes) if negated else (yes, no)
     if isinstance(test, Choice):
         first, second = (lambda: branch(m, test, yes, no, leaves_early),) * 2
-    one, two = m.fork(name, first, second)
-    return completed(m, name, one, two)
+    said: dict[bool, int] = {}
+
+    def noting(side: bool, run_side: Callable[[], Completion]) -> Callable[[], Completion]:
+        def run_and_note() -> Completion:
+            before = len(m.drafts)
+            completion = run_side()
+            said[side] = len(m.drafts) - before
+            return completion
+
+        return run_and_note
+
+    one, two = m.fork(name, noting(True, first), noting(False, second))
+    completion = completed(m, name, one, two)
+    if m.frames[-1].ends and completion is None:
+        note_stop(m, name, {True: one, False: two}, said)
+    return completion
+
+
+def note_stop(m: Machine, test: str, sides: dict[bool, Completion], said: dict[bool, int]) -> None:
+    """`if os.path.exists(log): return` in the function that the program is: one side ends it before it does anything."""
+    for side, completion in sides.items():
+        if isinstance(completion, Return) and sides[not side] is None and said.get(side) == 0 and test in m.path:
+            m.stopping.add(test)
 
 
 def completed(m: Machine, test: str, yes: Completion, no: Completion) -> Completion:
@@ -581,6 +608,7 @@ def _matches_sequence(m: Machine, pattern: cst.MatchList | cst.MatchTuple, subje
 def _for(m: Machine, node: cst.For) -> Completion:
     iterable = m.resolve(expressions.evaluate(m, node.iter))
     elements = expressions.iterate(m, iterable)
+    last, m.last = m.last, False
     loop = _enter_loop(m, node)
     loop.batches = _are_batches(elements.any_element)
     if elements.known is not None and len(elements.known) <= MAX_ELEMENTS and not elements.stream:
@@ -588,6 +616,7 @@ def _for(m: Machine, node: cst.For) -> Completion:
     else:
         completion = _stream(m, node, elements, loop)
     m.loops.pop()
+    m.last = last
     if node.orelse is not None and completion is None:
         return execute(m, node.orelse)
     return completion
@@ -697,9 +726,11 @@ def _while(m: Machine, node: cst.While) -> Completion:
     test = expressions.evaluate(m, node.test)
     if m.truth(test) is False:
         return execute(m, node.orelse) if node.orelse is not None else None
+    last, m.last = m.last, False
     loop = _enter_loop(m, node)
     completion = _while_body(m, node, loop)
     m.loops.pop()
+    m.last = last
     return completion
 
 

@@ -502,7 +502,8 @@ def string_method(call: Call) -> Abstract:
     values = [call.machine.resolve(value) for value in call.arguments.positional]
     if name == "get" and not isinstance(receiver.value, str):
         return unknown_from(name, receiver, *values)
-    if name in PURE_STRING and isinstance(receiver.value, str) and not call.arguments.keywords:
+    named = {key: call.machine.resolve(value) for key, value in call.arguments.keywords.items()}
+    if name in PURE_STRING and isinstance(receiver.value, str) and all(isinstance(v, Const) for v in named.values()):
         from t4lint.interpret.expressions import comparable
 
         plain = [comparable(value) for value in values]
@@ -510,7 +511,8 @@ def string_method(call: Call) -> Abstract:
             return unknown_from(name, receiver, *values)  # a width may ask for any number of characters
         if all(part is not None for part in plain) and len(receiver.value) < 10_000:
             try:
-                result = getattr(receiver.value, name)(*[part[0] for part in plain if part is not None])
+                keywords = {key: value.value for key, value in named.items() if isinstance(value, Const)}
+                result = getattr(receiver.value, name)(*[part[0] for part in plain if part is not None], **keywords)
             except Exception:
                 return unknown_from(name, receiver, *values)
             if isinstance(result, (list, tuple)):

@@ -29,7 +29,7 @@ from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.paths import text_of
 from t4lint.sources.configs import ConfigDocument, ConfigNode, config_from, read_config
-from t4lint.sources.files import display_path, is_file
+from t4lint.sources.files import display_path
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine, Location
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from t4lint.sources.configs import ConfigNode
-from t4lint.sources.toml_text import keys
+from t4lint.sources.toml_text import keys_of
 from t4lint.trace import Location
 
 At = Callable[[int, int], Location]
@@ -53,7 +53,7 @@ Places = dict[tuple[str, ...], tuple[int, int]]
 def _toml_places(text: str) -> Places:
     spans = _lines(text)
     found: Places = {}
-    for number, path in keys(text):
+    for number, path in keys_of(text):
         found.setdefault(path, spans[number - 1])
     return found
 
@@ -81,9 +81,7 @@ def _lines(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _node(
-    value: object, path: tuple[str, ...], places: Places, at: At, depth: int = 0
-) -> ConfigNode:
+def _node(value: object, path: tuple[str, ...], places: Places, at: At, depth: int = 0) -> ConfigNode:
     known = next((places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in places), (0, 0))
     location = at(*known)
     if depth > MAX_DEPTH:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 def find_line(text: str, path: tuple[str, ...]) -> int | None:
     """The line of TOML text that comes nearest to a path of keys; the last of them may be a value in a list."""
     best: tuple[int, int] | None = None
-    for number, keys in keys(text):
+    for number, keys in keys_of(text):
         shared = _shared(keys, path)
         if shared and (best is None or shared > best[1]):
             best = number, shared
@@ -30,7 +30,7 @@ _ASSIGNMENT = re.compile(rf"\s*({_PATH})\s*=")
 _INLINE = re.compile(rf"[{{,]\s*({_PATH})\s*=")
 
 
-def keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+def keys_of(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     """The keys of TOML text with their lines, in order. The tables of an array have their numbers, from 0, as keys."""
     table: tuple[str, ...] = ()
     counts: Counter[tuple[str, ...]] = Counter()

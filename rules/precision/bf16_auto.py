@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, Edit, SetArgument, rule
+from t4lint.rule import AddImport, Candidate, Edit, SetArgument, rule
 from t4lint.trace import Call, Trace
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     yield SetArgument(candidate.event, "dtype", "torch.float16", callee="BitsandbytesPrecision")
+    yield AddImport(candidate.event, "torch")
 
 
 @rule(

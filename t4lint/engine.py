@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -590,7 +591,8 @@ class Session:
         confidence: Confidence = "possible"
         if everywhere:
             confidence = "likely" if uncalled or any(c.when.likely for _, c in found) else "certain"
-        finding = finding_from(rule, candidate, confidence, (run,), self.sources)
+        target = self.near(self.options.cwd / self.runs[run].script).target
+        finding = finding_from(rule, candidate, confidence, (run,), self.sources, target)
         key = (rule.name, finding.location)
         self.found[key] = merged(self.found[key], finding) if key in self.found else finding
 
@@ -781,8 +783,12 @@ def finding_from(
     confidence: Confidence,
     runs: tuple[int, ...] = (),
     sources: Mapping[str, str] | None = None,
+    target: Target | None = None,
 ) -> Finding:
-    """The finding that a candidate stands for. An error that is not certain is shown as a warning."""
+    """The finding that a candidate stands for. An error that is not certain is shown as a warning.
+
+    Messages say "T4"; where the program is meant for another GPU its name stands there.
+    """
     severity: Severity = candidate.severity or rule.severity
     if severity == "error" and confidence != "certain":
         severity = "warning"
@@ -801,8 +807,8 @@ def finding_from(
         severity=severity,
         confidence=confidence,
         location=location,
-        message=rule.message.format(**words),
-        help=rule.help.format(**words) if "{" in rule.help else rule.help,
+        message=about(rule.message, target).format(**words),
+        help=about(rule.help, target).format(**words) if "{" in rule.help else about(rule.help, target),
         provenance=unique(provenance),
         related=tuple(related),
         runs=runs,
@@ -810,6 +816,16 @@ def finding_from(
         fix_safety=rule.fix,
         fingerprint=fingerprint(rule.name, location, sources or {}),
     )
+
+
+def about(text: str, target: Target | None) -> str:
+    """A text about the T4 as one about the GPU of a target."""
+    gpu = target.gpu if target is not None else None
+    if gpu is None or gpu.short_name == "T4" or "T4" not in text:
+        return text
+    article = "an" if gpu.short_name[0] in "AHLR" else "a"  # as the letter is spoken
+    text = re.sub(r"\b([Aa])n? T4\b", lambda found: f"{found[1]}{article[1:]} {gpu.short_name}", text)
+    return re.sub(r"\bT4(s?)\b", rf"{gpu.short_name}\1", text)
 
 
 def said(word: object) -> object:

@@ -70,7 +70,8 @@ def verify(
     extra = [(rule, candidate) for rule, candidate in extra if (rule.name, candidate.event.key) not in hidden]
     sources = {**predicted.sources, **_texts({candidate.event.where.path for _, candidate in extra}, options)}
     found = [
-        engine.finding_from(rule, candidate, confidence_of(candidate), sources=sources) for rule, candidate in extra
+        engine.finding_from(rule, candidate, confidence_of(candidate), sources=sources, target=target)
+        for rule, candidate in extra
     ]
     confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in found]
     report = replace(

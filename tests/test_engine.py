@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from t4lint import ruleset
-from t4lint.engine import Options, UnknownRule, check, check_command, select
+from t4lint.devices import find_target
+from t4lint.engine import Options, UnknownRule, about, check, check_command, select
 from t4lint.findings import Report
 from t4lint.rule import Candidate, Rule
 from t4lint.trace import Fact, Loader, Trace
@@ -248,3 +249,27 @@ def test_a_case_on_request_is_shown_where_its_rule_is_named(tmp_path: Path, monk
     assert loaders_found(tmp_path, monkeypatch, default=True, extend_select=("made-up",)) == [2, 3]
     assert loaders_found(tmp_path, monkeypatch, default=True, select=("made-up",)) == [2, 3]
     assert loaders_found(tmp_path, monkeypatch, default=True, extend_select=("made-up",), ignore=("made-up",)) == []
+
+
+# --- other targets ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("t4", "On a T4, T4s and an old T4: {x}"),
+        ("colab", "On a T4, T4s and an old T4: {x}"),
+        ("v100", "On a V100, V100s and an old V100: {x}"),
+        ("l4", "On an L4, L4s and an old L4: {x}"),
+        ("a100-80gb", "On an A100, A100s and an old A100: {x}"),
+        ("rtx-2080-ti", "On an RTX 2080 Ti, RTX 2080 Tis and an old RTX 2080 Ti: {x}"),
+    ],
+)
+def test_messages_name_the_gpu_of_the_target(target: str, said: str) -> None:
+    assert about("On a T4, T4s and an old T4: {x}", find_target(target)) == said
+
+
+def test_a_finding_names_the_gpu_that_it_is_about(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BAD)
+    (finding,) = check([tmp_path], Options(cwd=tmp_path, target="v100", select=("bf16-mixed-precision",))).findings
+    assert "V100" in finding.message and "T4" not in finding.message + finding.help

@@ -56,6 +56,12 @@ class Gpu:
     aliases: tuple[str, ...] = ()
 
     @property
+    def short_name(self) -> str:
+        """What people call it: T4, A100, RTX 2080 Ti."""
+        model = self.name.removeprefix("rtx-").replace("-", " ").title() if self.name.startswith("rtx-") else ""
+        return f"RTX {model}" if model else self.name.partition("-")[0].upper()
+
+    @property
     def usable_bytes(self) -> int:
         """What a program's tensors can take at most: the total less the smallest context."""
         return self.total_memory - self.context_bytes[0]

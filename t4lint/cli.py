@@ -543,7 +543,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="t4lint",
         description="What a PyTorch or Hugging Face training script will do on an NVIDIA T4, before it runs.",
-        epilog="A path alone is enough: `t4lint train.py` is `t4lint check train.py`.",
+        epilog="A path alone is enough: `t4lint train.py` is `t4lint check train.py`. `t4lint check --help` lists the flags: "
+        "fixes, targets, baselines, report formats.",
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"t4lint {__version__}")
@@ -582,16 +583,12 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "paths", nargs="*", metavar="PATH", help="files and folders (default: this folder); - for stdin"
     )
     _add_common(parser)
-    parser.add_argument(
-        "--force-exclude", action="store_true", help="leave out excluded files also where they are named"
-    )
-    parser.add_argument("--stdin-filename", metavar="FILE", help="check the text from stdin as if it were this file")
     _add_changes(parser)
 
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
     """Flags that change files, or choose what is new."""
-    add = parser.add_argument
+    add = parser.add_argument_group("fixes and comments").add_argument
     add("--fix", action="store_true", help="apply the safe fixes, and report what remains")
     add("--unsafe-fixes", action="store_true", help="with --fix or --diff: the fixes that change numerics too")
     add("-i", "--interactive", action="store_true", help="ask for each fix, the unsafe ones too, showing its diff")
@@ -600,9 +597,13 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
         "--add-ignores", nargs="?", const="", metavar="REASON",
         help="write a `# t4lint: ignore[...]` comment for each finding",
     )  # fmt: skip
+    add = parser.add_argument_group("only what is new").add_argument
     add("--baseline", type=Path, metavar="FILE", help="hide the findings that this file lists; it shrinks by itself")
     add("--write-baseline", action="store_true", help="list all present findings in the file of --baseline")
     add("--diff-base", metavar="REF", help="show only findings on lines that changed since this git reference")
+    add = parser.add_argument_group("for hooks and editors").add_argument
+    add("--force-exclude", action="store_true", help="leave out excluded files also where they are named")
+    add("--stdin-filename", metavar="FILE", help="check the text from stdin as if it were this file")
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -635,20 +636,21 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    add = parser.add_argument_group("what is judged").add_argument
     add("--target", metavar="NAME", help="GPU, place or instance to check for (default: t4)")
     add("--select", action="append", default=[], metavar="RULES", help="run only these: rules, families or all")
     add("--ignore", action="append", default=[], metavar="RULES", help="do not run these")
     add("--extend-select", action="append", default=[], metavar="RULES", help="run these too")
     add("--min-confidence", choices=CONFIDENCES, help="show findings that are at least this sure (default: likely)")
-    add("--fail-on", choices=SEVERITIES, help="exit with 1 for findings at least this severe (default: warning)")
     add("--isolated", action="store_true", help="do as if there were no settings files")
-    add("--exit-zero", action="store_true", help="exit with 0 also when there are findings")
+    add = parser.add_argument_group("report").add_argument
     add(
         "--output-format", action="append", default=[], metavar="FORMAT[:FILE]",
         help="text (default), concise, json, jsonl, github, sarif, gitlab, junit, rdjson or markdown, to the screen or to "
         "a file; may be given several times",
     )  # fmt: skip
+    add("--fail-on", choices=SEVERITIES, help="exit with 1 for findings at least this severe (default: warning)")
+    add("--exit-zero", action="store_true", help="exit with 0 also when there are findings")
     add("--statistics", action="store_true", help="count the findings of each rule, on stderr")
     add("--show-trace", action="store_true", help="show what was understood of the program, and what was not")
 

@@ -136,6 +136,13 @@ def test_examples_in_the_documentation_are_yaml() -> None:
             assert set(yaml.safe_load(given)) <= set(action()["inputs"])
 
 
+def test_the_workflow_of_the_readme_is_one() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(name: t4lint\n.*?)```", readme, re.DOTALL)
+    steps = yaml.safe_load(block)["jobs"]["t4lint"]["steps"]
+    assert [step["uses"].partition("@")[0] for step in steps] == ["actions/checkout", "t4lint/t4lint"]
+
+
 # --- its steps ---------------------------------------------------------------------------------------------------
 
 

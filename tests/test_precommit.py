@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,13 +20,17 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 TAG = "v0.0.1"
 
-CONFIG = """\
-repos:
-  - repo: {repository}
-    rev: {tag}
-    hooks:
-      - id: t4lint
-"""
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+HOME, RELEASE = "https://github.com/t4lint/t4lint", "v0.1.0"
+
+
+def config(repository: str) -> str:
+    """What the README tells a newcomer to write, with this checkout in the place of the project's home."""
+    (block,) = re.findall(r"```yaml\n(repos:\n.*?)```", README, re.DOTALL)
+    assert HOME in block and RELEASE in block
+    written: str = block.replace(HOME, repository).replace(RELEASE, TAG)
+    return written.replace("- id: t4lint-fix ", "- id: t4lint-fix\n        stages: [manual] ")
+
 
 BAD = """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
@@ -92,9 +98,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     hook.run("git", "tag", TAG)
 
     project = Repository(root / "project", root / "home")
-    config = CONFIG.format(repository=hook.folder.as_posix(), tag=TAG)
     project_config = project.folder / ".pre-commit-config.yaml"
-    project_config.write_text(config, encoding="utf-8")
+    project_config.write_text(config(hook.folder.as_posix()), encoding="utf-8")
     project.run("git", "add", project_config.name)
     project.run("git", "commit", "--quiet", "-m", "configuration")
     project.run(sys.executable, "-m", "pre_commit", "install", "--install-hooks")
@@ -123,3 +128,27 @@ def test_a_launch_script_is_looked_at(project: Repository) -> None:
     done = project.commit("run.sh", "#!/bin/bash\npython good.py\n")
     assert "Skipped" not in done.stdout
     assert done.returncode == 0, done.stdout
+
+
+def test_a_notebook_and_a_configuration_are_looked_at(project: Repository) -> None:
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": BAD.splitlines(keepends=True)}
+    whole = {"cells": [cell], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+    done = project.commit("bad.ipynb", json.dumps(whole, indent=1))
+    assert done.returncode != 0 and "bad.ipynb:cell 1:4" in done.stdout, done.stdout
+    args = 'TrainingArguments(output_dir="out", fp16=True)'
+    reader = GOOD.replace(args, 'HfArgumentParser(TrainingArguments).parse_yaml_file("a.yaml")[0]')
+    done = project.commit("reads.py", "from transformers import HfArgumentParser\n" + reader)
+    assert done.returncode == 0, done.stdout
+    done = project.commit("a.yaml", "output_dir: out\nbf16: true\n")
+    assert done.returncode != 0 and f"[{RULE}]" in done.stdout and "a.yaml:2" in done.stdout, done.stdout
+
+
+def test_the_fixing_hook_fixes(project: Repository) -> None:
+    text = GOOD.replace("fp16=True", "fp16=True, tf32=True")
+    (project.folder / "train.py").write_text(text)
+    project.run("git", "add", "train.py")
+    done = project.attempt(
+        sys.executable, "-m", "pre_commit", "run", "t4lint-fix", "--hook-stage", "manual", "--files", "train.py"
+    )
+    assert done.returncode != 0 and "files were modified by this hook" in done.stdout, done.stdout
+    assert (project.folder / "train.py").read_text() == GOOD

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from t4lint.rule import Rule
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-COMMANDS = ("check", "verify", "explain", "rules", "settings", "targets")
+COMMANDS = ("check", "verify", "explain", "rules", "settings", "targets", "server")
 # As in t4lint/rule.py, which is not imported for `--help`.
 SEVERITIES = ("error", "warning", "note")
 CONFIDENCES = ("certain", "likely", "possible")
@@ -522,6 +522,15 @@ def _targets(args: argparse.Namespace) -> int:
     return CLEAN
 
 
+def _server(args: argparse.Namespace) -> int:
+    """Answer an editor over stdin and stdout."""
+    try:
+        from t4lint.lsp.server import serve
+    except ImportError:
+        raise UsageError("the language server needs an extra: pip install 't4lint[lsp]'") from None
+    return serve()
+
+
 def _suggestion(name: str, known: Iterable[str]) -> str:
     import difflib
 
@@ -574,6 +583,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("path", nargs="?", default=".", metavar="FILE", help="a file or folder (default: this folder)")
     shown.add_argument("--output-format", choices=("text", "json"), default="text")
     shown.add_argument("--schema", action="store_true", help="print the JSON schema of the settings, for editors")
+    command("server", _server, "answer an editor (language server, over stdin and stdout)", "t4lint server")
     command("targets", _targets, "list the GPUs, places and instances that --target knows", "t4lint targets")
     return parser
 

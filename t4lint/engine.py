@@ -26,6 +26,7 @@ from t4lint.suppress import MARK, UNUSED
 from t4lint.trace import Event, Location, Origin, Trace, Value
 
 if TYPE_CHECKING:
+    from t4lint.interpret.heard import Argument
     from t4lint.interpret.machine import Machine
     from t4lint.interpret.worlds import Segment
     from t4lint.sources.notebook import NotebookDocument
@@ -54,6 +55,7 @@ class Options:
     fixes: bool = False  # render the fixes of findings
     near: Callable[[Path], Options] | None = None  # what holds for a file, where settings differ
     texts: Mapping[str, str] = field(default_factory=dict)  # open buffers, by path as shown: each stands for that file
+    watch: Callable[[Argument], None] | None = None  # is told the arguments of the library calls of every run
 
 
 def everywhere(options: Options, **changes: Any) -> Options:
@@ -511,6 +513,11 @@ class Session:
         for module in project.modules:
             if f"module {module}" in result.machine.globals:
                 self.deferred.setdefault(module, (result.machine, number, launch is not None))
+        if self.options.watch is not None:
+            from t4lint.interpret.heard import arguments
+
+            for argument in arguments(result.machine, launch is not None):
+                self.options.watch(argument)
         self.judge_all(result.machine, result.segments, number, launch is not None)
 
     def look_at_uncalled(self, file: Path) -> None:
@@ -722,7 +729,7 @@ def launch_files(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
     if any((root / mark).exists() for mark in ROOT_MARKS):
         below: Iterable[Path] = find([root], problems=[], wanted=wanted)
     else:
-        below = (file for file in sorted(root.iterdir()) if file.is_file() and wanted(file.name.lower()))
+        below = (file for file in sorted(root.glob("*")) if file.is_file() and wanted(file.name.lower()))
     return list(islice(below, MAX_LAUNCH_FILES))
 
 

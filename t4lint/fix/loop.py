@@ -76,9 +76,18 @@ def ask(
     return work.outcome()
 
 
-def prove(report: Report, check: Check, text_of: Callable[[str], str | None]) -> Report:
-    """The report with only those fixes that help, each tried by itself, on the runs that its finding is about."""
-    return replace(report, findings=tuple(_proven(finding, report, check, text_of) for finding in report.findings))
+def prove(
+    report: Report,
+    check: Check,
+    text_of: Callable[[str], str | None],
+    wanted: Callable[[Finding], bool] = lambda finding: True,
+) -> Report:
+    """The report with only those fixes that help, each tried by itself, on the runs that its finding is about.
+
+    Findings that are not wanted keep theirs untried.
+    """
+    findings = (_proven(it, report, check, text_of) if wanted(it) else it for it in report.findings)
+    return replace(report, findings=tuple(findings))
 
 
 def diff(outcome: Outcome) -> str:
@@ -138,7 +147,7 @@ class _Work:
 
     def attempt(self, group: Sequence[Finding]) -> Attempt | None:
         """The texts and the report after a group of fixes; None when it is not better."""
-        changed = _changed(group, self.text)
+        changed = texts_after(group, self.text)
         if changed is None or not all(_sound(path, self.text(path) or "", text) for path, text in changed.items()):
             return None
         texts = {**self.texts, **changed}
@@ -172,7 +181,7 @@ def _edits(finding: Finding) -> tuple[TextEdit, ...]:
     return finding.fix.edits if finding.fix is not None else ()
 
 
-def _changed(findings: Iterable[Finding], text_of: Callable[[str], str | None]) -> dict[str, str] | None:
+def texts_after(findings: Iterable[Finding], text_of: Callable[[str], str | None]) -> dict[str, str] | None:
     """The texts after the fixes of some findings."""
     edits = {edit for finding in findings for edit in _edits(finding)}
     changed: dict[str, str] = {}
@@ -197,7 +206,7 @@ def _proven(finding: Finding, report: Report, check: Check, text_of: Callable[[s
 
 def _helps(finding: Finding, report: Report, check: Check, text_of: Callable[[str], str | None], texts: Texts) -> bool:
     """Does a fix help by itself, in the runs that its finding is about? `texts` are in force already."""
-    changed = _changed([finding], text_of)
+    changed = texts_after([finding], text_of)
     if changed is None or not all(_sound(path, text_of(path) or "", text) for path, text in changed.items()):
         return False
     if not finding.runs:  # about a comment: no run sees it

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import libcst as cst
 
@@ -38,6 +38,7 @@ from t4lint.trace import Event, release
 
 MISSING: Any = object()
 
+MAX_HEARD = 20_000  # library calls that are kept for who asks
 MAX_STEPS = 400_000  # expressions and statements in one run
 MAX_DEPTH = 40  # nested calls into project functions
 MAX_ENTRIES = 40  # entries into one function
@@ -99,6 +100,15 @@ class Frame:
     ends: bool = False  # a return from it ends the program
 
 
+class Heard(NamedTuple):
+    """A library call with its evaluated arguments, and the node that makes it."""
+
+    function: str
+    arguments: Any
+    source: SourceModule
+    node: cst.CSTNode
+
+
 class Machine:
     """Interprets one run. Library models see it through `libraries.api.MachineApi`."""
 
@@ -135,6 +145,7 @@ class Machine:
         self.entries: dict[int, int] = {}
         self.entered: set[int] = set()
         self.defined: list[Function] = []
+        self.heard: list[Heard] | None = None  # the library calls so far, where somebody wants to know them
         self.steps = 0
         self.in_forward = 0
         self.sometimes = 0  # tests around that are decided anew in each iteration, and not known
@@ -301,6 +312,11 @@ class Machine:
             yield
         finally:
             self.sites.pop()
+
+    def hear(self, function: str, arguments: Any) -> None:
+        """A library function is about to be called."""
+        if self.heard is not None and self.sites and len(self.heard) < MAX_HEARD:
+            self.heard.append(Heard(function, arguments, *self.sites[-1]))
 
     # --- versions ---
 

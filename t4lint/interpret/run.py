@@ -40,14 +40,19 @@ def interpret(
     launch: LaunchCommand | None = None,
     entered: set[int] | None = None,
     main: bool = True,
+    listen: bool = False,
 ) -> Interpretation | Problem:
-    """Interpret a script. `entered` collects the functions that some run has entered, over several calls."""
+    """Interpret a script. `entered` collects the functions that some run has entered, over several calls.
+
+    `listen` keeps the library calls with their arguments in `Machine.heard`.
+    """
     source = project.load(script, script.stem)
     if isinstance(source, Problem):
         return source
     arguments = launch.arguments if launch is not None else ()
     machine = Machine(project, target, versions, arguments, environment_of(launch, project), launch)
     machine.entered = entered if entered is not None else set()
+    machine.heard = [] if listen else None
     module = ProjectModule(source, Scope())
     machine.globals[f"module {script}"] = module
     with deep_recursion():

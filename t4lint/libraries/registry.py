@@ -161,6 +161,7 @@ def symbol_attribute(m: Any, owner: str, name: str) -> Abstract:
 
 def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
     name = canonical(name)
+    m.hear(name, arguments)
     call = Call(m, name, arguments, None)
     handler = CALLS.get(name)
     short = name.rpartition(".")[2]

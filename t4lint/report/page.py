@@ -167,13 +167,14 @@ def _first_line(file: Path) -> bytes:
 
 def targets_text(targets: Iterable[Target]) -> str:
     """The targets, one a line, in columns."""
-    rows = [("target", "GPUs", "capability", "memory", "where"), *_target_rows(targets)]
+    rows = [("target", "GPUs", "capability", "memory", "where"), *target_rows(targets)]
     widths = [max(len(row[index]) for row in rows) for index in range(5)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
     return "\n".join(lines) + "\n"
 
 
-def _target_rows(targets: Iterable[Target]) -> Iterator[tuple[str, str, str, str, str]]:
+def target_rows(targets: Iterable[Target]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Name, GPUs, compute capability, memory of one GPU and provider of each target, as text."""
     for target in targets:
         where = f"{target.instance.provider}" if target.instance else ""
         if target.gpu is None:

@@ -1,0 +1,1 @@
+"""The language server: the engine over open buffers. `t4lint server` starts it (extra `lsp`)."""

@@ -102,15 +102,15 @@ class Watched:
             self.arguments.setdefault((argument.around, repr(argument.value)), argument)
 
 
-def results_of(path: Path, root: Path, texts: Mapping[Path, str], wishes: Wishes) -> Results:
-    """Lint one document. `root` is what paths are shown relative to."""
+def results_of(path: Path, root: Path, texts: Mapping[Path, str], wishes: Wishes, *, fixes: bool = False) -> Results:
+    """Lint one document. `root` is what paths are shown relative to; `fixes` takes longer."""
     loaded = settings.load(path)
     watched = Watched()
     options = replace(_options(loaded.settings, root, texts, wishes), watch=watched)
     if loaded.problems:
         return Results(path, options, _nothing(options, loaded.problems), (), loaded.file)
     try:
-        report = check([path], replace(options, fixes=True))
+        report = check([path], replace(options, fixes=fixes))
     except ValueError as error:  # an unknown rule or target
         return Results(path, options, _nothing(options, (Problem("", str(error)),)), (), loaded.file)
     return Results(path, options, _baselined(report, root, wishes), tuple(watched.arguments.values()), loaded.file)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -51,7 +53,7 @@ class Server(LanguageServer):
         self.generation = 0  # counts changes of settings and of files on disk
         self.pool = ThreadPoolExecutor(1, "t4lint")
         self.lock: asyncio.Lock | None = None
-        self.known: dict[Path, tuple[tuple[int, Stamp], Results]] = {}
+        self.known: dict[Path, tuple[tuple[int, Stamp], Results, bool]] = {}
         self.good: dict[Path, Results] = {}  # the last results of a document that could be read
         self.published: dict[Path, set[str]] = {}  # documents that the check of a file has published to
         self.timers: dict[Path, asyncio.Task[None]] = {}
@@ -64,18 +66,19 @@ class Server(LanguageServer):
         documents = self.client_capabilities.text_document
         return documents is not None and documents.diagnostic is not None
 
-    async def results(self, path: Path) -> Results:
-        """The findings of a document as it is now."""
+    async def results(self, path: Path, *, fixes: bool = False) -> Results:
+        """The findings of a document as it is now; with their fixes only for who needs these, since they take longer."""
         self.lock = self.lock or asyncio.Lock()
         async with self.lock:
             now = (self.generation, stamp(self.workspace))
             known = self.known.get(path)
-            if known is not None and known[0] == now:
+            if known is not None and known[0] == now and (known[2] or not fixes):
                 return known[1]
             buffers = open_buffers(self.workspace)
             texts = {file: buffer.text for file, buffer in buffers.items()}
-            results = await self.away(results_of, path, root_of(path, self.workspace), texts, self.wishes)
-            self.known[path] = (now, results)
+            work = partial(results_of, path, root_of(path, self.workspace), texts, self.wishes, fixes=fixes)
+            results = await self.away(work)
+            self.known[path] = (now, results, fixes)
             if not results.broken:
                 self.good[path] = results
             return results
@@ -305,7 +308,7 @@ async def pull(ls: Server, params: types.DocumentDiagnosticParams) -> types.Docu
 )
 async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     uri = params.text_document.uri
-    found = await _settled(ls, uri)
+    found = await _settled(ls, uri, fixes=True)
     if found is None:
         return []
     results, everything = found
@@ -323,7 +326,7 @@ async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.
 @server.feature(types.CODE_ACTION_RESOLVE)
 async def resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
     data = action.data if isinstance(action.data, Mapping) else {}
-    found = await _settled(ls, str(data.get("uri", "")))
+    found = await _settled(ls, str(data.get("uri", "")), fixes=True)
     if found is not None and action.edit is None:
         action.edit = await ls.away(quick.group_edit, _editor(ls, found[0]), str(data.get("fix", "")))
     return action
@@ -351,12 +354,12 @@ async def inlay_hint(ls: Server, params: types.InlayHintParams) -> list[types.In
     return list(hovers.hints(params.range, names, results.arguments, ls.documents(results)))
 
 
-async def _settled(ls: Server, uri: str) -> tuple[Results, Sequence[Shown]] | None:
+async def _settled(ls: Server, uri: str, *, fixes: bool = False) -> tuple[Results, Sequence[Shown]] | None:
     """The results of the document that a request is about, with their diagnostics; None when it is half typed."""
     path = ls.path_at(uri)
     if path is None:
         return None
-    results = await ls.results(path)
+    results = await ls.results(path, fixes=fixes)
     return None if results.broken else (results, shown(results, ls.documents(results)))
 
 
@@ -387,6 +390,14 @@ def _resolves(ls: Server) -> bool:
 def explain(ls: Server, rule: str) -> str | None:
     """The page of a rule, as Markdown."""
     return hovers.page(rule)
+
+
+@server.command("t4lint.rules")
+def list_rules(ls: Server) -> list[dict[str, str]]:
+    """The rules, for a picker."""
+    from t4lint.engine import rules
+
+    return [{"name": rule.name, "summary": rule.summary} for rule in rules()]
 
 
 @server.command("t4lint.targets")
@@ -436,5 +447,8 @@ async def _begin(ls: Server, token: str) -> bool:
 
 def serve() -> int:
     """Answer an editor over stdin and stdout until it says goodbye."""
-    server.start_io(sys.stdin.buffer, sys.stdout.buffer)
+    # The editor gets a stream of its own: nothing that is printed can end up between answers.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        server.start_io(sys.stdin.buffer, answers)
     return 0

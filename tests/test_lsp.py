@@ -349,6 +349,25 @@ def test_notebook_cells(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_cells_are_sent_to_editors_that_pull_files(tmp_path: Path) -> None:
+    """VS Code asks about files, and not about cells."""
+    params = notebook_item(tmp_path / "t.ipynb", [(types.NotebookCellKind.Code, LOADER)])
+    cell = params.cell_text_documents[0].uri
+
+    def change(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.text_document is not None
+        capabilities.text_document.diagnostic = types.DiagnosticClientCapabilities()
+
+    async def run() -> None:
+        async with session(tmp_path, change=change) as client:
+            client.notebook_document_did_open(params)
+            while cell not in client.diagnostics:
+                await asyncio.wait_for(client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS), 30)
+            assert RULE in {it.code for it in client.diagnostics[cell]}
+
+    asyncio.run(run())
+
+
 def test_an_editor_that_pulls_gets_answers_and_no_pushes(tmp_path: Path) -> None:
     def change(capabilities: types.ClientCapabilities) -> None:
         assert capabilities.text_document is not None
@@ -376,12 +395,16 @@ def test_workspace_command_and_pages(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with session(tmp_path) as client:
-            done = await client.workspace_execute_command_async(types.ExecuteCommandParams("t4lint.checkWorkspace"))
+            done = await client.workspace_execute_command_async(
+                types.ExecuteCommandParams("t4lint.server.checkWorkspace")
+            )
             assert done["files"] == 2 and done["findings"] >= 1
             assert RULE in {it.code for it in client.diagnostics[uri_of(tmp_path / "train.py")]}
-            page = await client.workspace_execute_command_async(types.ExecuteCommandParams("t4lint.explain", [RULE]))
+            page = await client.workspace_execute_command_async(
+                types.ExecuteCommandParams("t4lint.server.explain", [RULE])
+            )
             assert page.startswith(f"# {RULE}")
-            targets = await client.workspace_execute_command_async(types.ExecuteCommandParams("t4lint.targets"))
+            targets = await client.workspace_execute_command_async(types.ExecuteCommandParams("t4lint.server.targets"))
             assert "t4" in {it["name"] for it in targets}
 
     asyncio.run(run())

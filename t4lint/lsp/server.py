@@ -30,6 +30,7 @@ from t4lint.lsp.results import Results, Wishes, results_of
 T = TypeVar("T")
 
 DEBOUNCE = 0.2  # seconds without typing before a document is looked at
+NOTEBOOK = ".ipynb"
 SECTION = "t4lint"  # of the editor's settings
 LANGUAGES = ("python", "shellscript", "dockerfile", "makefile", "yaml", "json", "markdown")
 NOTEBOOKS = types.NotebookDocumentSyncOptions(
@@ -98,8 +99,8 @@ class Server(LanguageServer):
     # --- diagnostics ---
 
     def soon(self, path: Path) -> None:
-        """Look at a document once the person has stopped typing."""
-        if self.pulls:
+        """Look at a document once the person has stopped typing; one that the editor asks about is left to it."""
+        if self.pulls and path.suffix.lower() != NOTEBOOK:
             return
         if path in self.timers:
             self.timers[path].cancel()
@@ -116,6 +117,9 @@ class Server(LanguageServer):
         if results.broken and path in self.good:
             return
         by_uri = self.diagnostics(results)
+        if self.pulls:  # then only cells are sent: editors that ask do not ask about these
+            cells = {cell.uri for cell in open_buffers(self.workspace)[path].cells}
+            by_uri = {uri: found for uri, found in by_uri.items() if uri in cells}
         for uri in self.published.get(path, set()) - by_uri.keys():
             self._send(uri, [])
         for uri, found in by_uri.items():
@@ -146,9 +150,8 @@ class Server(LanguageServer):
         self.good.pop(path, None)
         if path in self.timers:
             self.timers.pop(path).cancel()
-        if not self.pulls:
-            for uri in self.published.pop(path, set()):
-                self._send(uri, [])
+        for uri in self.published.pop(path, set()):
+            self._send(uri, [])
 
     def look_again(self) -> None:
         """Settings or files on disk have changed: all that is open is looked at again."""
@@ -157,7 +160,6 @@ class Server(LanguageServer):
             workspace = self.client_capabilities.workspace
             if workspace is not None and workspace.diagnostics is not None and workspace.diagnostics.refresh_support:
                 self.workspace_diagnostic_refresh(None)
-            return
         for path in open_buffers(self.workspace):
             self.soon(path)
 
@@ -283,7 +285,7 @@ async def pull(ls: Server, params: types.DocumentDiagnosticParams) -> types.Docu
     """Diagnostics as an answer; those of other files go with them where the editor takes them."""
     uri = params.text_document.uri
     path = ls.path_at(uri)
-    if path is None:
+    if path is None or path.suffix.lower() == NOTEBOOK:
         return types.RelatedFullDocumentDiagnosticReport([])
     results = await ls.results(path)
     if results.broken and path in ls.good and params.previous_result_id is not None:
@@ -386,13 +388,13 @@ def _resolves(ls: Server) -> bool:
 # --- commands ----------------------------------------------------------------------------------------------------
 
 
-@server.command("t4lint.explain")
+@server.command("t4lint.server.explain")
 def explain(ls: Server, rule: str) -> str | None:
     """The page of a rule, as Markdown."""
     return hovers.page(rule)
 
 
-@server.command("t4lint.rules")
+@server.command("t4lint.server.rules")
 def list_rules(ls: Server) -> list[dict[str, str]]:
     """The rules, for a picker."""
     from t4lint.engine import rules
@@ -400,7 +402,7 @@ def list_rules(ls: Server) -> list[dict[str, str]]:
     return [{"name": rule.name, "summary": rule.summary} for rule in rules()]
 
 
-@server.command("t4lint.targets")
+@server.command("t4lint.server.targets")
 def targets(ls: Server) -> list[dict[str, str]]:
     """The targets that can be chosen, for a picker."""
     from t4lint.devices import targets as known
@@ -409,7 +411,7 @@ def targets(ls: Server) -> list[dict[str, str]]:
     return [{"name": name, "description": ", ".join(filter(None, rest))} for name, *rest in target_rows(known())]
 
 
-@server.command("t4lint.checkWorkspace")
+@server.command("t4lint.server.checkWorkspace")
 async def check_workspace(ls: Server) -> dict[str, int]:
     """Look at all files of the workspace, with progress, and publish what is found; how many files and findings."""
     from t4lint.engine import is_source

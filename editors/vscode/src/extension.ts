@@ -126,14 +126,14 @@ async function ask<T>(command: string, ...args: unknown[]): Promise<T | undefine
 // --- commands --------------------------------------------------------------------------------------------------------
 
 async function showPage(rule: string): Promise<void> {
-  const text = await ask<string>("t4lint.explain", rule);
+  const text = await ask<string>("t4lint.server.explain", rule);
   if (text) {
     await pages.show(`${rule}.md`, text);
   }
 }
 
 async function explainRule(): Promise<void> {
-  const rules = (await ask<{ name: string; summary: string }[]>("t4lint.rules")) ?? [];
+  const rules = (await ask<{ name: string; summary: string }[]>("t4lint.server.rules")) ?? [];
   const items = rules.map((rule) => ({ label: rule.name, description: rule.summary }));
   const chosen = await vscode.window.showQuickPick(items, { placeHolder: "A rule", matchOnDescription: true });
   if (chosen) {
@@ -142,7 +142,7 @@ async function explainRule(): Promise<void> {
 }
 
 async function selectTarget(): Promise<void> {
-  const targets = (await ask<{ name: string; description: string }[]>("t4lint.targets")) ?? [];
+  const targets = (await ask<{ name: string; description: string }[]>("t4lint.server.targets")) ?? [];
   const items = targets.map((target) => ({ label: target.name, description: target.description }));
   const chosen = await vscode.window.showQuickPick(items, {
     placeHolder: "What the training script is meant to run on",
@@ -157,7 +157,7 @@ async function selectTarget(): Promise<void> {
 }
 
 async function checkWorkspace(): Promise<void> {
-  const done = await ask<{ files: number; findings: number }>("t4lint.checkWorkspace");
+  const done = await ask<{ files: number; findings: number }>("t4lint.server.checkWorkspace");
   if (done) {
     const text = `t4lint looked at ${done.files} files: ${done.findings} findings.`;
     const answer = await vscode.window.showInformationMessage(text, ...(done.findings ? ["Show"] : []));

@@ -5,7 +5,7 @@
 // PYTHON is an interpreter with t4lint[lsp] and torch. Exits with 0 when every step was seen.
 
 import { spawn, execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -98,6 +98,16 @@ async function open(page, name) {
   await page.locator(".explorer-folders-view .monaco-list-row").filter({ hasText: name }).dblclick();
 }
 
+/** What the extension said, for who has to find out why a step failed. */
+function printLogs() {
+  const logs = path.join(work, "user", "logs");
+  for (const name of readdirSync(logs, { recursive: true })) {
+    if (/t4lint\.log$|\d-t4lint.*\.log$/.test(name)) {
+      console.error(`--- ${name}\n${readFileSync(path.join(logs, name), "utf8").slice(-8000)}`);
+    }
+  }
+}
+
 function step(text) {
   console.log(`ok  ${text}`);
 }
@@ -111,15 +121,17 @@ async function findingInScript(page) {
   await row.waitFor({ timeout: PATIENCE });
   step("the finding in the Problems panel");
   await shot(page, "problems");
-  await row.dblclick();
 }
 
 async function quickFix(page) {
-  await page.keyboard.press("Control+.");
   const action = page.locator(".action-widget .monaco-list-row").filter({ hasText: "Pin the batches" });
-  await action.waitFor({ timeout: PATIENCE });
+  await page.locator(".view-line span").filter({ hasText: /^False$/ }).first().dblclick();
+  for (let tries = 0; tries < 5 && !(await action.isVisible()); tries += 1) {
+    await page.keyboard.press("Control+.");
+    await action.waitFor({ timeout: PATIENCE / 5 }).catch(() => undefined);
+  }
   await shot(page, "quick-fix");
-  await action.click();
+  await page.keyboard.press("Enter"); // the preferred action has the focus
   await page.locator(".markers-panel .monaco-list-row").filter({ hasText: "pin-memory-disabled" }).waitFor({
     state: "detached",
     timeout: PATIENCE,
@@ -189,6 +201,7 @@ async function main() {
       await notebook(page);
     } catch (error) {
       await shot(page, "failed");
+      printLogs();
       throw error;
     }
     console.log("done");

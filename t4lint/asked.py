@@ -9,7 +9,7 @@ from typing import Any
 
 from t4lint import settings
 from t4lint.engine import Options
-from t4lint.findings import Problem
+from t4lint.findings import Problem, Report
 from t4lint.rule import Confidence
 from t4lint.ruleset import BadOption, BadRules, UnknownRule, configured, named, options_of, rules
 from t4lint.settings import Loaded, Nearest, Override, Settings
@@ -74,6 +74,11 @@ class Asked:
             versions=given.versions,
             cwd=self.cwd,
         )
+
+    def with_problems(self, report: Report) -> Report:
+        """The report with what is wrong in the settings files that were met on the way."""
+        problems = (*(self.nearest.problems if self.nearest is not None else ()), *self.rule_problems())
+        return replace(report, problems=(*report.problems, *problems)) if problems else report
 
     def rule_problems(self) -> tuple[Problem, ...]:
         """What the settings files say of rules that does not hold: names that are none, options that they do not have."""

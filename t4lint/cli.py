@@ -351,7 +351,7 @@ def _report(args: argparse.Namespace, asked: Asked, make: Callable[[], Report]) 
         from t4lint.ruleset import BadOption, BadRules, UnknownRule
 
         try:
-            return _with_problems(make(), asked)
+            return asked.with_problems(make())
         except (UnknownRule, BadOption, BadRules) as error:
             _catch_unknown_rules(args, asked)
             problems = asked.rule_problems()
@@ -359,14 +359,6 @@ def _report(args: argparse.Namespace, asked: Asked, make: Callable[[], Report]) 
                 raise UsageError(str(error)) from None
     target = args.target or asked.base.settings.target
     return Report(target=target, findings=(), problems=problems, runs=(), files=0)
-
-
-def _with_problems(report: Report, asked: Asked) -> Report:
-    """The report with what is wrong in the settings files that were met on the way."""
-    from dataclasses import replace
-
-    problems = (*(asked.nearest.problems if asked.nearest is not None else ()), *asked.rule_problems())
-    return replace(report, problems=(*report.problems, *problems)) if problems else report
 
 
 def _catch_unknown_target(args: argparse.Namespace) -> None:

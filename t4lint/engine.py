@@ -483,7 +483,8 @@ class Session:
         entered = self.entered.setdefault(project.root, set())
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
-        result = interpret(project, file, self.near(file).target, versions, launch, entered, main)
+        listen = self.options.watch is not None
+        result = interpret(project, file, self.near(file).target, versions, launch, entered, main, listen)
         if isinstance(result, Problem):
             if result not in self.problems:
                 self.problems.append(result)

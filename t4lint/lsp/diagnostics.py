@@ -92,7 +92,7 @@ def problem_diagnostics(results: Results, documents: Documents) -> list[tuple[st
 @lru_cache
 def page_url(rule: str) -> str | None:
     """The address of a rule's page."""
-    from t4lint.engine import rules
+    from t4lint.ruleset import rules
 
     return next((rule_url(it, __version__) for it in rules() if it.name == rule), None)
 

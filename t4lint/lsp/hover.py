@@ -52,8 +52,8 @@ def hints(
 
 def page(rule: str) -> str | None:
     """The page of a rule, as Markdown."""
-    from t4lint.engine import rules
     from t4lint.report.page import explain
+    from t4lint.ruleset import rules
     from t4lint.suppress import UNUSED
 
     return next((explain(it) for it in (*rules(), UNUSED) if it.name == rule), None)

@@ -8,11 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t4lint import baseline, settings
+from t4lint import baseline
+from t4lint.asked import Asked, Flags
+from t4lint.devices import UnknownTarget
 from t4lint.engine import Options, check, recheck, text_of
 from t4lint.findings import Finding, Problem, Report
 from t4lint.fix.loop import apply, prove
 from t4lint.rule import CONFIDENCES, Confidence
+from t4lint.ruleset import BadOption, BadRules, UnknownRule
+from t4lint.settings import Nearest
 from t4lint.sources.files import display_path
 from t4lint.trace import Location
 
@@ -59,6 +63,10 @@ class Wishes:
             code_lens=given.get("codeLens") is not False,
         )
 
+    def flags(self) -> Flags:
+        """The same, as on a command line."""
+        return Flags(self.target or None, self.select, self.ignore, self.extend_select, self.min_confidence)
+
 
 @dataclass(frozen=True, slots=True)
 class Results:
@@ -71,7 +79,6 @@ class Results:
     options: Options
     report: Report
     arguments: tuple[Argument, ...] = ()
-    settings_file: Path | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -104,16 +111,20 @@ class Watched:
 
 def results_of(path: Path, root: Path, texts: Mapping[Path, str], wishes: Wishes, *, fixes: bool = False) -> Results:
     """Lint one document. `root` is what paths are shown relative to; `fixes` takes longer."""
-    loaded = settings.load(path)
+    nearest = Nearest()
+    base = nearest.loaded(path.parent)
+    asked = Asked(wishes.flags(), base, nearest, root)
     watched = Watched()
-    options = replace(_options(loaded.settings, root, texts, wishes), watch=watched)
-    if loaded.problems:
-        return Results(path, options, _nothing(options, loaded.problems), (), loaded.file)
+    shown = {display_path(file, root): text for file, text in texts.items()}
+    options = replace(asked.options(), texts=shown, watch=watched)
+    if base.problems:
+        return Results(path, options, _nothing(options, base.problems))
     try:
-        report = check([path], replace(options, fixes=fixes))
-    except ValueError as error:  # an unknown rule or target
-        return Results(path, options, _nothing(options, (Problem("", str(error)),)), (), loaded.file)
-    return Results(path, options, _baselined(report, root, wishes), tuple(watched.arguments.values()), loaded.file)
+        report = asked.with_problems(check([path], replace(options, fixes=fixes)))
+    except (UnknownRule, UnknownTarget, BadOption, BadRules) as error:
+        problems = asked.rule_problems() or (Problem("", str(error)),)
+        return Results(path, options, _nothing(options, problems))
+    return Results(path, options, _baselined(report, root, wishes), tuple(watched.arguments.values()))
 
 
 def fixed(results: Results, findings: tuple[Finding, ...]) -> Mapping[str, str]:
@@ -129,20 +140,6 @@ def with_proof(results: Results, finding: Finding) -> Finding:
     again = partial(recheck, [results.path], replace(results.options, watch=None))
     report = prove(results.report, again, results.text_of, lambda it: it.fingerprint == finding.fingerprint)
     return next((it for it in report.findings if it.fingerprint == finding.fingerprint), finding)
-
-
-def _options(given: settings.Settings, root: Path, texts: Mapping[Path, str], wishes: Wishes) -> Options:
-    return Options(
-        target=wishes.target or given.target,
-        select=wishes.select or given.select,
-        ignore=(*given.ignore, *wishes.ignore),
-        extend_select=(*given.extend_select, *wishes.extend_select),
-        min_confidence=wishes.min_confidence or given.min_confidence,
-        exclude=given.exclude,
-        versions=given.versions,
-        cwd=root,
-        texts={display_path(file, root): text for file, text in texts.items()},
-    )
 
 
 def _nothing(options: Options, problems: tuple[Problem, ...]) -> Report:

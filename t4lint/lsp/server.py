@@ -397,7 +397,7 @@ def explain(ls: Server, rule: str) -> str | None:
 @server.command("t4lint.server.rules")
 def list_rules(ls: Server) -> list[dict[str, str]]:
     """The rules, for a picker."""
-    from t4lint.engine import rules
+    from t4lint.ruleset import rules
 
     return [{"name": rule.name, "summary": rule.summary} for rule in rules()]
 

@@ -212,7 +212,7 @@ async function verify(): Promise<void> {
   const name = path.relative(here.folder, here.file);
   const given = settings().get<string[]>("verify.arguments", []);
   const command = name.endsWith(".ipynb") ? [name] : ["--", found.python, name, ...given];
-  const shown = ["t4lint verify", ...command].join(" ");
+  const shown = ["t4lint verify", ...command].join(" ").replace(found.python, "python");
   const run = "Run it";
   const detail = `${shown}\n\nIt runs for a few steps in a copy of the folder, without network and without your tokens.`;
   if ((await vscode.window.showWarningMessage("Verify runs your script.", { modal: true, detail }, run)) !== run) {

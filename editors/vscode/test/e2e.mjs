@@ -18,6 +18,7 @@ const python = process.env.PYTHON ?? "python3";
 const browserPath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const shots = process.argv[2];
 const PATIENCE = 90_000;
+const SIZE = { width: 1400, height: 850 };
 
 const SCRIPT = `import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -160,10 +161,11 @@ async function hover(page) {
 }
 
 async function verified(page) {
+  await page.setViewportSize({ width: 2000, height: 700 });
+  await command(page, "View: Toggle Panel Visibility");
+  await command(page, "View: Toggle Primary Side Bar Visibility");
   await command(page, "t4lint: Verify this script");
   await page.locator(".monaco-dialog-box button, .monaco-dialog-box .monaco-button").filter({ hasText: "Run it" }).click();
-  await page.locator(".view-lines").filter({ hasText: /confirmed|undecided|not exercised/ }).first().waitFor({ timeout: PATIENCE })
-    .catch(() => undefined);
   const tab = page.locator(".tab").filter({ hasText: "t4lint: verdicts" });
   await tab.waitFor({ timeout: PATIENCE });
   const outer = page.frameLocator("iframe.webview.ready").first();
@@ -171,6 +173,8 @@ async function verified(page) {
   await table.waitFor({ timeout: PATIENCE });
   step(`verdicts of a run: ${(await table.innerText()).split("\n").slice(1, 3).join(" | ")}`);
   await shot(page, "verdicts");
+  await page.setViewportSize(SIZE);
+  await command(page, "View: Toggle Primary Side Bar Visibility");
 }
 
 async function notebook(page) {
@@ -190,7 +194,7 @@ async function main() {
       executablePath: browserPath,
       args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync"],
     });
-    const page = await browser.newPage({ viewport: { width: 1400, height: 850 } });
+    const page = await browser.newPage({ viewport: SIZE });
     page.setDefaultTimeout(PATIENCE);
     await page.goto(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(project)}`);
     try {

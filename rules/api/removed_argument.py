@@ -25,7 +25,7 @@ presumed. Arguments that the project's own subclass declares are not reported.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +37,9 @@ ARGUMENTS = frozenset({
     "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig",
     "ORPOConfig", "CPOConfig", "BCOConfig", "RLOOConfig",
 })  # fmt: skip
+
+
+SHOWN = 4  # arguments that a message names
 
 
 class Row(NamedTuple):
@@ -60,16 +63,19 @@ def table() -> tuple[Row, ...]:
 
 def offered(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     """Another name for the same thing, where the version is known to have it."""
-    row = candidate.words["row"]
-    if isinstance(row, Row) and row.rename and row.library in trace.versions and candidate.blame is not None:
-        yield RenameArgument(candidate.blame, row.argument, row.rename)
+    rows, call = candidate.words["rows"], candidate.event
+    if not isinstance(call, Call) or not isinstance(rows, tuple):
+        return
+    for row in rows:
+        if isinstance(row, Row) and row.rename and row.library in trace.versions:
+            yield RenameArgument(call.arguments[row.argument], row.argument, row.rename)
 
 
 @rule(
     name="removed-argument",
     severity="error",
     summary="An argument that the library no longer takes",
-    message="`{argument}` is no argument of `{call}` any more: {library} took it out in {version}{instead}.",
+    message="{what}: {library} took {pronoun} out in {version}{instead}.",
     help="Use the new name, or pin the library to a version that has the argument.",
     triggers=sorted({row.argument for row in table()}),
     reads=(Call,),
@@ -78,26 +84,47 @@ def offered(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     fix_title="Use the argument's new name",
 )
 def removed_argument(trace: Trace) -> Iterator[Candidate]:
+    """One finding for a call and a library: old code gives many of them at once."""
     for call in trace.all(Call):
-        for row in table():
-            value = call.arguments.get(row.argument)
-            if value is None or not takes(row, call):
-                continue
-            pinned = row.library in trace.versions
+        rows = [row for row in table() if row.argument in call.arguments and takes(row, call)]
+        for library in dict.fromkeys(row.library for row in rows):
+            judged = [(row, _gone(trace, row) & _not_own(call, row)) for row in rows if row.library == library]
+            gone = [(row, fact) for row, fact in judged if fact.holds]
             yield Candidate(
                 call,
-                _gone(trace, row) & _not_own(call, row),
-                blame=value,
-                severity=None if pinned else "note",
-                words={
-                    "argument": row.argument,
-                    "call": _name(call),
-                    "library": row.library,
-                    "version": row.removed_in,
-                    "instead": f"; use {row.replacement}" if row.replacement else "",
-                    "row": row,
-                },
+                _any(fact for _, fact in judged),
+                blame=call.arguments[(gone or judged)[0][0].argument],
+                severity=None if library in trace.versions else "note",
+                words=_words(call, [row for row, _ in gone or judged]),
             )
+
+
+def _any(facts: Iterable[Fact]) -> Fact:
+    found = FALSE
+    for fact in facts:
+        found |= fact
+    return found
+
+
+def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
+    """The arguments, and what each is replaced by; where there are many, the first three and how many more."""
+    names = [f"`{row.argument}`" for row in rows]
+    shown = names if len(names) <= SHOWN else [*names[: SHOWN - 1], f"{len(names) - SHOWN + 1} more"]
+    listed = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    others = [
+        row.replacement if len(rows) == 1 else f"{row.replacement} for `{row.argument}`"
+        for row in rows[:SHOWN]
+        if row.replacement
+    ]
+    versions = sorted({row.removed_in for row in rows}, key=release)
+    return {
+        "what": f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{_name(call)}` any more",
+        "library": rows[0].library,
+        "pronoun": "it" if len(rows) == 1 else "them",
+        "version": versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}",
+        "instead": f"; use {', '.join(others)}" if others else "",
+        "rows": tuple(rows),
+    }
 
 
 def takes(row: Row, call: Call) -> bool:

@@ -29,6 +29,7 @@ from t4lint.trace import Call, Trace
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    yield AddImport(candidate.event, "torch")
     yield SetArgument(candidate.event, "dtype", "torch.float16", callee="BitsandbytesPrecision")
     yield AddImport(candidate.event, "torch")
 

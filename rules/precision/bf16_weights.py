@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model, Predicate, Step, Trace
-from t4lint.trace.questions import asked_for_bf16, trains_on_cpu
+from t4lint.trace import FALSE, Autocast, Backward, Engine, Forward, Model, Predicate, Step, Trace
+from t4lint.trace.questions import asked_for_bf16, refused_by_scaler, trains_on_cpu, used_later
 
 VERBS = {"load": "loaded", "create": "created", "cast": "cast"}
 
@@ -52,14 +52,14 @@ VERBS = {"load": "loaded", "create": "created", "cast": "cast"}
 def bf16_weights(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:
         return
-    said_elsewhere = _bf16_mixed_precision(trace) or trains_on_cpu(trace) or _refused_by_scaler(trace)
+    said_elsewhere = _bf16_mixed_precision(trace) or trains_on_cpu(trace) or refused_by_scaler(trace, "bfloat16")
     for model in trace.all(Model):
         dtype = model.requested_dtype if model.role == "load" or model.requested_dtype.known else model.dtype
         slow = dtype.equals("bfloat16")
         if said_elsewhere or asked_for_bf16(trace, dtype) or _kept_on_cpu(model):
             slow &= FALSE
         if model.role == "cast":
-            slow &= _used_later(trace, model)
+            slow &= used_later(trace, model)
         yield Candidate(
             model,
             slow,
@@ -76,23 +76,8 @@ def _bf16_mixed_precision(trace: Trace) -> bool:
     return any(value.it in ("bf16", "bfloat16") and not asked_for_bf16(trace, value) for value in asked)
 
 
-def _refused_by_scaler(trace: Trace) -> bool:
-    """The crash before the slowness: gradients that the scaler refuses have a finding of their own."""
-    return any(
-        step.gradients.known and "bfloat16" in step.gradients.it and step.through_scaler.it is True
-        for step in trace.all(Step)
-    )
-
-
 def _kept_on_cpu(model: Model) -> bool:
     """The program says so itself; where a loader happens to put the weights first does not count."""
     return model.device.it == "cpu" and any(
         origin.how not in ("observed", "default") for origin in model.device.origins
     )
-
-
-def _used_later(trace: Trace, model: Model) -> Fact:
-    later = trace.events[trace.events.index(model) + 1 :]
-    if any(isinstance(event, (Forward, Backward, Step)) for event in later):
-        return Fact(True)
-    return ~trace.never(Forward, lambda event: FALSE)

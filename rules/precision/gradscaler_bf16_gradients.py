@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Backward, Engine, Model, Scaler, Step, Trace, Value
-from t4lint.trace.questions import on_gpu
+from t4lint.trace import FALSE, Backward, Engine, Model, Scaler, Step, Trace
+from t4lint.trace.questions import on_gpu, scaled_steps
 
 
 @rule(
@@ -47,26 +47,12 @@ from t4lint.trace.questions import on_gpu
     fix="unsafe",
 )
 def gradscaler_bf16_gradients(trace: Trace) -> Iterator[Candidate]:
-    switches: dict[str, Value] = {}
-    enabled, scaled, trl = FALSE, FALSE, False
-    for event in trace.events:
-        if isinstance(event, Scaler):
-            if event.operation == "init":
-                switches[event.subject] = event.enabled
-            elif event.operation == "step":
-                given = event.enabled if event.enabled != NOT_SAID else switches.get(event.subject, NOT_SAID)
-                enabled = given.equals(True, if_unknown=True if given == NOT_SAID else None)
-        elif isinstance(event, Backward):
-            scaled = event.scaled_by.test(lambda scaler: scaler != "none")
-        elif isinstance(event, Engine):
-            trl = event.role.endswith("Config")
-        if not isinstance(event, Step):
-            continue
-        owned = scaled if event.engine else event.through_scaler.equals(True) & enabled
-        refused = on_gpu(event.device) & owned & event.gradients.test(lambda dtypes: "bfloat16" in dtypes)
-        if trl and event.engine == "Trainer" and _quantized(trace):
+    by_trl = any(engine.role.endswith("Config") for engine in trace.all(Engine)) and _quantized(trace)
+    for step, scaled in scaled_steps(trace):
+        refused = on_gpu(step.device) & scaled & step.gradients.test(lambda dtypes: "bfloat16" in dtypes)
+        if by_trl and step.engine == "Trainer":
             refused &= FALSE  # TRL's own cast: another rule names it
-        yield Candidate(event, refused, blame=event.gradients)
+        yield Candidate(step, refused, blame=step.gradients)
 
 
 def _quantized(trace: Trace) -> bool:

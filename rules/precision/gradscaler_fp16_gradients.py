@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Backward, Model, Scaler, Step, Trace, Value
-from t4lint.trace.questions import on_gpu
+from t4lint.trace import Backward, Model, Scaler, Step, Trace
+from t4lint.trace.questions import on_gpu, scaled_steps
 
 
 @rule(
@@ -46,19 +46,6 @@ from t4lint.trace.questions import on_gpu
     fix="unsafe",
 )
 def gradscaler_fp16_gradients(trace: Trace) -> Iterator[Candidate]:
-    switches: dict[str, Value] = {}
-    enabled, scaled = FALSE, FALSE
-    for event in trace.events:
-        if isinstance(event, Scaler):
-            if event.operation == "init":
-                switches[event.subject] = event.enabled
-            elif event.operation == "step":
-                given = event.enabled if event.enabled != NOT_SAID else switches.get(event.subject, NOT_SAID)
-                enabled = given.equals(True, if_unknown=True if given == NOT_SAID else None)
-        elif isinstance(event, Backward):
-            scaled = event.scaled_by.test(lambda scaler: scaler != "none")
-        if not isinstance(event, Step):
-            continue
-        owned = scaled if event.engine else event.through_scaler.equals(True) & enabled
-        refused = on_gpu(event.device) & owned & event.gradients.test(lambda dtypes: "float16" in dtypes)
-        yield Candidate(event, refused, blame=event.gradients)
+    for step, scaled in scaled_steps(trace):
+        refused = on_gpu(step.device) & scaled & step.gradients.test(lambda dtypes: "float16" in dtypes)
+        yield Candidate(step, refused, blame=step.gradients)

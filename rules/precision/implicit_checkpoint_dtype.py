@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Autocast, Backward, Engine, Fact, Forward, Model, Step, Trace, Value
-from t4lint.trace.questions import trains_on_cpu
+from t4lint.trace.questions import refused_by_scaler, trains_on_cpu, used_later
 
 
 @rule(
@@ -48,7 +48,12 @@ from t4lint.trace.questions import trains_on_cpu
 def implicit_checkpoint_dtype(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes:
         return
-    silent = _bf16_asked(trace) or trains_on_cpu(trace) or _refused_by_scaler(trace) or "unsloth" in trace.imported
+    silent = (
+        _bf16_asked(trace)
+        or trains_on_cpu(trace)
+        or refused_by_scaler(trace, "bfloat16")
+        or "unsloth" in trace.imported
+    )
     for model in trace.all(Model):
         if model.role != "load":
             continue
@@ -57,7 +62,7 @@ def implicit_checkpoint_dtype(trace: Trace) -> Iterator[Candidate]:
         slow = asked & (_stored(model, auto) if asked.holds is not False else FALSE)
         if silent or model.quantization.it not in (None, "none") or _cast_later(trace, model):
             slow &= FALSE
-        slow &= _used_later(trace, model)
+        slow &= used_later(trace, model)
         yield Candidate(
             model,
             slow,
@@ -75,26 +80,10 @@ def _stored(model: Model, auto: bool) -> Fact:
     return model.dtype.equals("bfloat16", if_unknown=True if auto and language_model else None)
 
 
-def _used_later(trace: Trace, model: Model) -> Fact:
-    """A script that only loads and saves does no arithmetic."""
-    later = trace.events[trace.events.index(model) + 1 :]
-    if any(isinstance(event, (Forward, Backward, Step)) for event in later):
-        return Fact(True)
-    return ~trace.never(Forward, lambda event: FALSE)
-
-
 def _bf16_asked(trace: Trace) -> bool:
     asked: list[Value] = [engine.mixed_precision for engine in trace.all(Engine)]
     asked += [region.dtype for region in trace.all(Autocast) if region.enabled.it is True]
     return any(value.it in ("bf16", "bfloat16") for value in asked)
-
-
-def _refused_by_scaler(trace: Trace) -> bool:
-    """The crash before the slowness: gradients that the scaler refuses have a finding of their own."""
-    return any(
-        step.gradients.known and "bfloat16" in step.gradients.it and step.through_scaler.it is True
-        for step in trace.all(Step)
-    )
 
 
 def _cast_later(trace: Trace, model: Model) -> bool:

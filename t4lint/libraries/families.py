@@ -2,7 +2,7 @@
 
 `families.csv` holds one pattern over checkpoint names a row, first match first, each with its source and the month in
 which it was checked: both facts change as models come out. A name is only a sign of what the checkpoint holds, so what
-follows from it is only likely.
+follows from it is only likely; the column `published` names the checkpoints whose own published configuration was read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Family:
     overflow: str
     keeps: str
     source: str
+    published: frozenset[str] = frozenset()  # checkpoints, in lower case, whose own configuration says the dtype
 
 
 @cache
@@ -35,7 +36,14 @@ def _rows() -> tuple[tuple[re.Pattern[str], Family], ...]:
         return tuple(
             (
                 re.compile(row["pattern"]),
-                Family(row["family"], row["dtype"], row["overflow"], row["keeps"], row["source"]),
+                Family(
+                    row["family"],
+                    row["dtype"],
+                    row["overflow"],
+                    row["keeps"],
+                    row["source"],
+                    frozenset(row["published"].split()),
+                ),
             )
             for row in csv.DictReader(file)
         )

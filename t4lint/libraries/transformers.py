@@ -579,7 +579,8 @@ def resulting_dtype(
     )
     if family is not None and family.dtype:
         note = f"checkpoints of the {family.name} family are stored in {family.dtype}"
-        steps = (m.here("version", note), PRESUMED)
+        read = str(checkpoint.value).strip().lower() in family.published  # type: ignore[attr-defined]
+        steps = (m.here("version", note), *(() if read else (PRESUMED,)))
         return with_origin(Const(family.dtype, requested.origins if auto and requested is not None else ()), *steps)
     if any(cls.endswith(head) for head in FP32_HEADS) and not auto:
         note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints with this head"

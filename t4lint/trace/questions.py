@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from t4lint.trace.events import Autocast, Backward, Engine, Event, Launch, Model, Predicate, Step
+from t4lint.trace.events import (
+    NOT_SAID,
+    Autocast,
+    Backward,
+    Engine,
+    Event,
+    Forward,
+    Launch,
+    Model,
+    Predicate,
+    Scaler,
+    Step,
+)
 from t4lint.trace.trace import Trace
 from t4lint.trace.values import FALSE, Fact, Value
 
@@ -30,6 +42,41 @@ def asked_for_bf16(trace: Trace, value: Value) -> bool:
         for predicate in trace.all(Predicate)
         if "bf16" in predicate.function or "bfloat16" in predicate.function
     )
+
+
+def used_later(trace: Trace, model: Model) -> Fact:
+    """Does anything compute after a model was made? A script that only loads and stores it does no arithmetic."""
+    later = trace.events[trace.events.index(model) + 1 :]
+    if any(isinstance(event, (Forward, Backward, Step)) for event in later):
+        return Fact(True)
+    return ~trace.never(Forward, lambda event: FALSE)
+
+
+def refused_by_scaler(trace: Trace, dtype: str) -> bool:
+    """Does a gradient scaler step on gradients of a dtype that it refuses? The crash has a finding of its own."""
+    return any(
+        step.gradients.known and dtype in step.gradients.it and step.through_scaler.it is True
+        for step in trace.all(Step)
+    )
+
+
+def scaled_steps(trace: Trace) -> Iterator[tuple[Step, Fact]]:
+    """Each optimizer step, with whether a gradient scaler that is switched on unscales its gradients.
+
+    A step of the program's own says whether it went through a scaler; of an engine's the backward before it does.
+    """
+    switches: dict[str, Value] = {}
+    enabled, scaled = FALSE, FALSE
+    for event in trace.events:
+        if isinstance(event, Scaler) and event.operation == "init":
+            switches[event.subject] = event.enabled
+        elif isinstance(event, Scaler) and event.operation == "step":
+            given = event.enabled if event.enabled != NOT_SAID else switches.get(event.subject, NOT_SAID)
+            enabled = given.equals(True, if_unknown=True if given == NOT_SAID else None)
+        elif isinstance(event, Backward):
+            scaled = event.scaled_by.test(lambda scaler: scaler != "none")
+        elif isinstance(event, Step):
+            yield event, scaled if event.engine else event.through_scaler.equals(True) & enabled
 
 
 def in_fp16(trace: Trace) -> bool:

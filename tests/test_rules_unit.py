@@ -1895,7 +1895,12 @@ def test_bf16_is_an_error_where_the_stack_refuses_it() -> None:
     assert only("bf16-mixed-precision", trace(engine(written("bf16")), torch="2.2.1")).severity == "error"
     assert only("bf16-mixed-precision", trace(engine(written("bf16")), transformers="4.34.0")).severity == "error"
     assert only("bf16-mixed-precision", trace(engine(written("bf16")), imported=("unsloth",))).severity == "error"
-    assert only("trl-bf16-default", trace(engine(by_default("bf16"), "SFTConfig"), torch="2.1")).severity == "error"
+    assert (
+        only(
+            "trl-bf16-default", trace(engine(by_default("bf16"), "SFTConfig"), step(engine="Trainer"), torch="2.1")
+        ).severity
+        == "error"
+    )
 
 
 def test_bf16_shows_the_weights_beside_it() -> None:

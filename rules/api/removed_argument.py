@@ -121,7 +121,7 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
         "what": f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{_name(call)}` any more",
         "library": rows[0].library,
         "pronoun": "it" if len(rows) == 1 else "them",
-        "version": versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}",
+        "version": versions[0] if len(versions) == 1 else f"{', '.join(versions[:-1])} and {versions[-1]}",
         "instead": f"; use {', '.join(others)}" if others else "",
         "rows": tuple(rows),
     }

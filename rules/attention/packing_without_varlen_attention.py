@@ -44,6 +44,8 @@ from t4lint.trace import FALSE, Attention, Call, Trace, Value
 def packing_without_varlen_attention(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0) or "unsloth" in trace.imported:
         return
+    if trace.version_at_least("trl", "0.19").holds is False:  # it packed a stream without regard to samples, on any GPU
+        return
     masked = trace.version_at_least("transformers", "4.53").holds is not False
     effect = (
         "Without FlashAttention packed samples are kept apart by a mask of packed length squared"

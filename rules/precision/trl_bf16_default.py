@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import AddArgument, Candidate, Edit, rule
-from t4lint.trace import FALSE, Engine, Model, Step, Trace, Value
+from t4lint.trace import FALSE, Call, Engine, Model, Step, Trace, Value
 from t4lint.trace.questions import trains_on_cpu
 
 
@@ -50,7 +50,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     message="`{config}` sets neither `fp16` nor `bf16`, and TRL then switches bf16 on: {effect}.",
     help="Write `fp16=True`, or `bf16=False` to train in fp32.",
     triggers=("trl",),
-    reads=(Engine, Step),
+    reads=(Engine, Step, Call),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Train in fp16",
@@ -64,6 +64,7 @@ def trl_bf16_default(trace: Trace) -> Iterator[Candidate]:
         if refused
         else "a T4 emulates it, at about 2.2 TFLOPS for matrix products against 42 in fp16"
     )
+    idle = _trains_nothing(trace)
     for engine in trace.all(Engine):
         if not engine.role.endswith("Config"):
             continue
@@ -74,9 +75,15 @@ def trl_bf16_default(trace: Trace) -> Iterator[Candidate]:
             engine,
             chosen,
             blame=engine.mixed_precision,
-            severity="error" if refused else None,
+            severity="note" if idle else "error" if refused else None,
             words={"config": engine.role, "effect": effect},
         )
+
+
+def _trains_nothing(trace: Trace) -> bool:
+    """A program that was followed to its end and has no trainer: it reads the configuration for something else."""
+    built = any(call.function.endswith("Trainer") for call in trace.all(Call))
+    return not built and trace.never(Step).holds is True
 
 
 def _left_to_trl(value: Value) -> bool:

@@ -143,6 +143,8 @@ def layer(call: Call) -> Abstract:
         Const(dtype_name(call.machine.resolve(dtype))) if dtype is not None else default_dtype(call.machine)
     )
     module.attributes["$device"] = Const(device_type(call.machine, device)) if device is not None else Const("cpu")
+    if dtype is not None:
+        module.attributes["$explicit"] = Const(True)
     if name.endswith("Loss"):
         module.attributes["$reduction"] = reduction(call)
     if name in HEADS:
@@ -454,6 +456,10 @@ def matmul_facts(m: Any, module: Any) -> str:
         return engine
     outer = m.globals.get("$model") if m.in_forward else module
     chosen = outer if outer is not None else module
+    if isinstance(module, Object) and module.attributes.get("$explicit") is not None:
+        # a layer that was built in a dtype of its own keeps it until the model is cast
+        if not isinstance(chosen, (Instance, Object)) or chosen.attributes.get("$cast") is None:
+            chosen = module
     computing = chosen.attributes.get("$compute") if isinstance(chosen, (Instance, Object)) else None
     weights = m.resolve(computing if isinstance(computing, Abstract) else state(chosen, "$dtype"))
     if isinstance(weights, (Const, Symbol)):
@@ -545,6 +551,7 @@ def move_module(call: Call) -> Abstract:
         m.write(inner(module).attributes, "$format", named)
     if dtype is not None:
         m.write(inner(module).attributes, "$dtype", dtype)
+        m.write(inner(module).attributes, "$cast", Const(True))
         family, keeps = cast_family(module)
         m.emit(
             Model,

@@ -572,6 +572,11 @@ def resulting_dtype(
     if requested is not None and not (isinstance(requested, Const) and requested.value in (None, "auto")):
         return named_dtype(m, requested)
     auto = isinstance(requested, Const) and requested.value == "auto"
+    if quantized_here(quantization) and not auto and not m.at_least("transformers", "5.0"):
+        note = (
+            "bitsandbytes loads what it leaves whole in float16, before transformers 5.0"  # 4.57 quantizer_bnb_4bit.py
+        )
+        return Const("float16", (m.here("version", note),))
     if role == "create" or (not auto and not m.at_least("transformers", "5.0")):
         return Const("float32", (m.here("default", f"{cls} is built in float32 unless a dtype is given"),))
     family = (

@@ -676,6 +676,7 @@ def _conditional(m: Machine, node: cst.IfExp) -> Abstract:
         return chosen_by(test, value)
     if isinstance(test, Choice):
         return m.mapped(test, lambda leaf: _conditional_leaf(m, node, leaf))
+    m.note_test(test, node.test)
     name, negated = test_name(m, test)
     body, orelse = (node.orelse, node.body) if negated else (node.body, node.orelse)
     yes, no = m.fork(name, lambda: evaluate(m, body), lambda: evaluate(m, orelse))

@@ -133,6 +133,9 @@ class Machine:
         self.given_up: list[str] = []  # why parts of the program were not followed
         self.logs: list[list[tuple[Any, Any, Any]]] = []
         self.path: dict[str, bool] = {}
+        self.tests: dict[
+            str, tuple[SourceModule, cst.CSTNode]
+        ] = {}  # where each undecided test is written, by its name
         self.stopping: set[str] = set()  # tests whose other side ends the program before it does anything
         self.last = True  # does the program end after the statement that is run?
         self.regions: list[Any] = []
@@ -268,6 +271,12 @@ class Machine:
         yes, no = self.mapped(value.yes, function), self.mapped(value.no, function)
         joined: Abstract = self.joined(value.test, yes, no)
         return joined
+
+    def note_test(self, test: Abstract, node: cst.CSTNode) -> None:
+        """Where an undecided test is written, for people who ask why."""
+        if isinstance(test, (Unknown, Choice)):
+            name, _ = expressions.test_name(self, test)
+            self.tests.setdefault(name, (self.frames[-1].source, node))
 
     # --- what is said ---
 

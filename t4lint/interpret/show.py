@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 
+import libcst as cst
+
+from t4lint.interpret.machine import Machine
 from t4lint.interpret.run import Interpretation
 from t4lint.interpret.worlds import Worlds
 from t4lint.trace import Event, Value
@@ -22,7 +26,10 @@ def lines(interpretation: Interpretation, title: str) -> Iterator[str]:
         if segment.uncalled:
             yield "  a function that nothing calls:"
         worlds = Worlds(interpretation.machine, segment, {}, launched=True)
-        seen: Counter[str] = Counter(described(worlds.build(draft, {}), len(draft.loops)) for draft in segment.drafts)
+        tests = Tests(interpretation.machine)
+        seen: Counter[str] = Counter(
+            described(worlds.build(draft, {}), len(draft.loops), tests) for draft in segment.drafts
+        )
         for number, (line, times) in enumerate(seen.items()):
             if number == MAX_LINES:
                 yield f"  ... and {len(seen) - MAX_LINES} more"
@@ -34,13 +41,42 @@ def lines(interpretation: Interpretation, title: str) -> Iterator[str]:
         yield f"  given up: {note}" + (f" (x{times})" if times > 1 else "")
 
 
-def described(event: Event, depth: int) -> str:
+class Tests:
+    """The undecided tests of a run as a person would name them: by their text and place."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.known: dict[str, str] = {}
+
+    def __call__(self, test: str, side: bool) -> str:
+        if test not in self.known:
+            self.known[test] = self.text(test)
+        return self.known[test] if side else f"not ({self.known[test]})"
+
+    def text(self, test: str) -> str:
+        source, node = self.machine.tests.get(test, (None, None))
+        if source is None or node is None:
+            return NUMBERS.sub("…", test)
+        where = source.location(node)
+        code = " ".join(source.code(node).split())
+        negated = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
+        # the name of a negated test is that of what it negates
+        code = (
+            " ".join(source.code(node.expression).split()) if negated and isinstance(node, cst.UnaryOperation) else code
+        )
+        return f"{cut(code, WIDTH)} [{where.path}:{where.line}]"
+
+
+NUMBERS = re.compile(r"@\d+|\b\d{6,}\b|\bu\d+\b")  # identities of values
+
+
+def described(event: Event, depth: int, tests: Tests) -> str:
     """One event: place, kind, what is known, and why the rest is not."""
     place = f"{event.where.path}:{event.where.line}"
     parts = [f"{item.name}={shown(getattr(event, item.name))}" for item in fields(event) if said(event, item.name)]
-    guards = " if " + " and ".join(sorted(f"{test} is {side}" for test, side in event.guards)) if event.guards else ""
+    guards = " if " + " and ".join(sorted(tests(test, side) for test, side in event.guards)) if event.guards else ""
     role = f" ({event.role})" if event.role else ""
-    return f"{place:<32} {'  ' * depth}{type(event).__name__}{role} {', '.join(parts)}{cut(guards, 120)}".rstrip()
+    return f"{place:<32} {'  ' * depth}{type(event).__name__}{role} {', '.join(parts)}{cut(guards, 240)}".rstrip()
 
 
 def said(event: Event, name: str) -> bool:

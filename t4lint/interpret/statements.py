@@ -338,6 +338,7 @@ def _nonlocal(m: Machine, node: cst.Nonlocal) -> Completion:
 def _if(m: Machine, node: cst.If) -> Completion:
     test = expressions.evaluate(m, node.test)
     choosing = chooses(m, node, test)
+    m.note_test(test, node.test)
     return branch(
         m,
         test,

@@ -82,7 +82,7 @@ class Worlds:
         self.versions = versions
         self.launched = launched
         self._events: dict[tuple[int, tuple[tuple[str, bool | None], ...]], Event] = {}
-        self._tests: dict[int, frozenset[str]] = {}
+        self._tests: dict[int, tuple[str, ...]] = {}
         self._spans: dict[tuple[str, int], tuple[int, int]] = {}
         self._lines: dict[str, list[str]] = {}
 
@@ -98,12 +98,13 @@ class Worlds:
         worlds = [dict(zip(tests, sides, strict=True)) for sides in product((True, False), repeat=len(tests))]
         return [replace(self.trace(drafts, world), kinds=wanted) for world in worlds]
 
-    def tests_of(self, draft: Draft) -> frozenset[str]:
+    def tests_of(self, draft: Draft) -> tuple[str, ...]:
+        """The tests that a draft depends on, in the order in which they are met: a set's would change from run to run."""
         if id(draft) not in self._tests:
-            found = set(draft.guards)
+            found = dict.fromkeys(draft.guards)
             for value in draft.fields.values():
                 _collect(value, found)
-            self._tests[id(draft)] = frozenset(found)
+            self._tests[id(draft)] = tuple(found)
         return self._tests[id(draft)]
 
     def trace(self, drafts: Iterable[Draft], world: Mapping[str, bool]) -> Trace:
@@ -233,11 +234,11 @@ def number(value: Any) -> Any:
 MAX_DEPTH = 6  # of nested containers in a field: a dict may hold itself
 
 
-def _collect(value: Any, found: set[str], depth: int = 0) -> None:
+def _collect(value: Any, found: dict[str, None], depth: int = 0) -> None:
     if depth > MAX_DEPTH:
         return
     if isinstance(value, Choice):
-        found.add(value.test)
+        found.setdefault(value.test)
         _collect(value.yes, found, depth + 1)
         _collect(value.no, found, depth + 1)
     elif isinstance(value, dict):

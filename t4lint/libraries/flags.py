@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from t4lint.interpret.values import Abstract, Const, ListValue, Step, Unknown
+from t4lint.interpret.values import PRESUMED, Abstract, Const, ListValue, Step, Symbol, Unknown, with_origin
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "on"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "off"})
@@ -175,6 +175,9 @@ def override(flags: Flags, names: Sequence[str], default: Abstract, kind: str) -
     )
     if written is not None:
         return written
+    if flags.open and isinstance(default, (Const, Symbol)):
+        # `train.py "$@"` says as little about a flag as no launch at all: its default is a presumption
+        return with_origin(default, PRESUMED)
     if flags.open:
         return Unknown(f"--{names[0].lstrip('-')} may be given: {flags.why}", default.origins)
     return default

@@ -173,7 +173,27 @@ def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
         if handler is not None:
             return ungraphed(m, short, handler(call))
         prefix = prefix.rpartition(".")[0]
-    return library_default(call)
+    own = carried(m, name)
+    return m.call(own, arguments) if own is not None else library_default(call)
+
+
+# Libraries of models that programs train; their own repositories carry them, with helpers that no model here describes.
+CARRIED = frozenset({"timm", "torchvision", "ultralytics"})
+
+
+def carried(m: Any, name: str) -> Abstract | None:
+    """A function or class without a model, from the project's own copy of the library; None where it has none."""
+    from t4lint.interpret import imports
+
+    top = name.partition(".")[0]
+    if top not in CARRIED or imports.local_file(m, top) is None:
+        return None
+    module, _, last = name.rpartition(".")
+    file = imports.local_file(m, module) if module else None
+    if file is None:
+        return None
+    found = m.attribute(imports.load(m, file, module), last)
+    return found if isinstance(found, (Function, Class)) else None
 
 
 def library_default(call: Call) -> Abstract:

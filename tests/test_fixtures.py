@@ -1,7 +1,8 @@
 """Every fixture is linted, and what is found must be what its marks say; those that run are run.
 
 A fixture is a program `bad_*.py` or `good_*.py`, or a folder of that name, under `fixtures/<rule>/`. A line that ends in
-`# expect: rule-name` must have that finding, and no other line may have any. The rules on by default run, the folder's
+`# expect: rule-name` must have that finding, and no other line may have any; `# expect: rule-name at ds.json:4` stands for a
+line of a file that takes no comments. The rules on by default run, the folder's
 own where it is off by default, and those of a line `# extend-select: rule-name`. `# target: NAME` names another target
 than `t4`. `# runs: python` on the first line says that the program runs on a CPU with torch alone.
 """
@@ -21,6 +22,7 @@ from t4lint.engine import Options, check, rules, select
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MARK = re.compile(r"#\s*expect:\s*([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\s*$")
+ELSEWHERE = re.compile(r"#\s*expect:\s*([a-z0-9-]+) at (\S+):(\d+)\s*$")
 TARGET = re.compile(r"^#\s*target:\s*(\S+)$", re.MULTILINE)
 EXTENDED = re.compile(r"^#\s*extend-select:\s*(\S+)$", re.MULTILINE)
 RUNS = "# runs: python"
@@ -45,6 +47,8 @@ def expected(program: Path) -> set[Place]:
             if found := MARK.search(line):
                 name = file.relative_to(base).as_posix()
                 places |= {(name, number, rule.strip()) for rule in found[1].split(",")}
+            if found := ELSEWHERE.search(line):
+                places.add((found[2], int(found[3]), found[1]))
     return places
 
 

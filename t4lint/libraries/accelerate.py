@@ -45,7 +45,30 @@ def accelerator(call: Call) -> Abstract:
         {"$precision": precision, "$accumulation": accumulation, "$cpu": call.argument("cpu", None, Const(False))},
     )
     m.emit(Engine, "Accelerator", result.uid, mixed_precision=precision, accumulation=accumulation)
+    say_deepspeed(call, result.uid, precision)
     return result
+
+
+def say_deepspeed(call: Call, uid: str, precision: Abstract) -> None:
+    """The DeepSpeed configuration that `accelerate launch` brings, and who asks for which precision there."""
+    from t4lint.libraries.configs import (
+        accelerate_config,
+        asked_precisions,
+        deepspeed_engine,
+        launched_deepspeed,
+        settled,
+    )
+
+    m = call.machine
+    if m.launch is None or m.launch.launcher != "accelerate":
+        return
+    config = launched_deepspeed(m.launch, accelerate_config(m.project, m.launch))
+    if config is None:
+        return
+    there = deepspeed_engine(m, config, precision)
+    if there is not None:
+        asked = asked_precisions(m, config, precision)
+        m.emit(Engine, "DeepSpeed", uid, mixed_precision=settled(there, asked), asked=asked)
 
 
 def resolved_precision(call: Call, given: Abstract) -> Abstract:

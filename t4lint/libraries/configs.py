@@ -636,6 +636,43 @@ def precision_block(m: Any, config: Abstract) -> Abstract:
     return Const(any(name in config.items for name in PRECISION_BLOCKS), tuple(written[:1]))
 
 
+def asked_precisions(m: Any, config: Abstract, program: Abstract) -> dict[str, Abstract]:
+    """What the program, the launch and a DeepSpeed configuration say about precision, each where it says something."""
+    asked = {"program": program}
+    launched = m.environment.get("ACCELERATE_MIXED_PRECISION")
+    if launched is not None:
+        asked["launch"] = m.resolve(launched)
+    config = m.resolve(config)
+    if isinstance(config, Const) and isinstance(config.value, str):
+        document = load_file(m, config.value)
+        config = value_of(document.data) if document is not None else NONE
+    for section in ("fp16", "bf16"):
+        block = m.resolve(config.items.get(section) or NONE) if isinstance(config, DictValue) else NONE
+        enabled = m.resolve(block.items.get("enabled") or NONE) if isinstance(block, DictValue) else NONE
+        if isinstance(enabled, Const) and isinstance(enabled.value, bool):
+            asked[f"{section}.enabled"] = enabled
+    return asked
+
+
+def settled(there: Abstract, asked: dict[str, Abstract]) -> Abstract:
+    """The engine's precision; none where the settings contradict each other, since the engine is never built."""
+    program = asked.get("program")
+    if isinstance(program, Const) and program.value in ("fp16", "bf16"):
+        other = asked.get("bf16.enabled" if program.value == "fp16" else "fp16.enabled")
+        if isinstance(other, Const) and other.value is True:
+            return Unknown("the settings contradict each other")
+    return there
+
+
+def launched_deepspeed(launch: Any, written: DictValue | None) -> Abstract | None:
+    """The DeepSpeed file that `accelerate launch` names: on its command line, or in its own configuration."""
+    word = launch.launcher_flags.get("deepspeed_config_file")
+    if word is not None and word.text:
+        return Const(word.text, (Step("flag", f"--deepspeed_config_file {word.text}", location=word.location),))
+    inner = written.items.get("deepspeed_config") if written is not None else None
+    return inner.items.get("deepspeed_config_file") if isinstance(inner, DictValue) else None
+
+
 @calls("deepspeed.initialize")
 def initialize(call: Call) -> Abstract:
     m = call.machine

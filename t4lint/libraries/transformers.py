@@ -190,11 +190,13 @@ def from_flags(flags: command_line.Flags, field: str, default: Abstract) -> Abst
 def say_engine(m: Any, arguments: Object, role: str) -> None:
     a = arguments.attributes
     if a.get("deepspeed") is not None and m.truth(a["deepspeed"]) is not False:
-        from t4lint.libraries.configs import deepspeed_engine
+        from t4lint.libraries.configs import asked_precisions, deepspeed_engine, settled
 
-        precision_there = deepspeed_engine(m, a["deepspeed"], precision(m, arguments))
-        if precision_there is not None and precision_there.origins != precision(m, arguments).origins:
-            m.emit(Engine, "DeepSpeed", arguments.uid, mixed_precision=precision_there)
+        own = precision(m, arguments)
+        precision_there = deepspeed_engine(m, a["deepspeed"], own)
+        if precision_there is not None and precision_there.origins != own.origins:
+            asked = asked_precisions(m, a["deepspeed"], own)
+            m.emit(Engine, "DeepSpeed", arguments.uid, mixed_precision=settled(precision_there, asked), asked=asked)
     m.emit(
         Engine,
         role,

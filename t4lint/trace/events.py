@@ -174,6 +174,9 @@ class Engine(Event):
     pin_memory: Value = NOT_SAID
     evaluates: Value = NOT_SAID
     sharding: Value = NOT_SAID  # "none", "zero1".."zero3", "fsdp"
+    # who asks for which precision, where DeepSpeed's configuration has a say: "program" and "launch" name one ("fp16", "bf16",
+    # "no"), "fp16.enabled" and "bf16.enabled" are what the configuration says
+    asked: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

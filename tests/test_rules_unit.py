@@ -90,6 +90,12 @@ def engine(precision: Value, role: str = "TrainingArguments", **fields: Any) -> 
     return Engine(where=at(10), role=role, mixed_precision=precision, **fields)
 
 
+def deepspeed(program: str | None, **enabled: bool) -> Engine:
+    asked = {"program": written(program) if program is not None else DARK}
+    asked |= {f"{section}.enabled": written(on) for section, on in enabled.items()}
+    return engine(DARK, "DeepSpeed", asked=asked)
+
+
 def autocast(dtype: Value, enabled: Any = True, device: Value = CUDA, role: str = "") -> Autocast:
     return Autocast(where=at(20), role=role, device=device, dtype=dtype, enabled=Value(enabled))
 
@@ -369,6 +375,17 @@ CASES: list[Case] = [
     ("training-arguments-tf32", "off", [NO], trace(engine(written("fp16"), tf32=written(False)))),
     ("training-arguments-tf32", "unset", [NO], trace(engine(written("fp16"), tf32=by_default(None)))),
     ("training-arguments-tf32", "unknown", [MAYBE], trace(engine(written("fp16"), tf32=DARK))),
+    ("contradicting-precision-settings", "two precisions", [YES], trace(deepspeed("fp16", bf16=True), engine(DARK))),
+    ("contradicting-precision-settings", "agreed", [NO], trace(deepspeed("fp16", fp16=True), engine(DARK))),
+    (
+        "contradicting-precision-settings",
+        "asked for, switched off",
+        [YES],
+        trace(deepspeed("fp16", fp16=False), engine(DARK)),
+    ),
+    ("contradicting-precision-settings", "unknown", [MAYBE], trace(deepspeed(None, bf16=True), engine(DARK))),
+    ("contradicting-precision-settings", "accelerate without a say", [NO], trace(deepspeed("no", bf16=True))),
+    ("contradicting-precision-settings", "auto", [], trace(deepspeed("fp16"), engine(DARK))),
     ("deepspeed-precision-unset", "no block", [YES], trace(asks(DEEPSPEED, precision_block=written(False)))),
     ("deepspeed-precision-unset", "a block", [NO], trace(asks(DEEPSPEED, precision_block=written(True)))),
     ("deepspeed-precision-unset", "unknown", [MAYBE], trace(asks(DEEPSPEED, precision_block=DARK))),

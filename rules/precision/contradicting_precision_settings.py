@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import Engine, Trace, Value
+from t4lint.trace import Engine, Fact, Trace, Value
 
 SECTIONS = ("bf16", "fp16")
 
@@ -46,27 +46,26 @@ SECTIONS = ("bf16", "fp16")
 def contradicting_precision_settings(trace: Trace) -> Iterator[Candidate]:
     for engine in trace.all(Engine):
         program = engine.asked.get("program")
-        if engine.role != "DeepSpeed" or program is None or not program.known:
+        if engine.role != "DeepSpeed" or program is None:
             continue
+        launch = engine.asked.get("launch")
         for section in SECTIONS:
             enabled = engine.asked.get(f"{section}.enabled")
-            if enabled is not None and enabled.known and _contradict(program, section, bool(enabled.it), trace):
-                yield Candidate(
-                    engine,
-                    enabled.equals(enabled.it) & program.equals(program.it),
-                    blame=_with_places(enabled, program, engine.asked.get("launch")),
-                    words={"places": _said(section, enabled, program, engine.asked.get("launch"))},
-                )
+            if enabled is None:
+                continue
+            when = _contradict(program, section, enabled, _by_transformers(trace))
+            words = {"places": _said(section, enabled, program, launch)}
+            yield Candidate(engine, when, blame=_with_places(enabled, program, launch), words=words)
+            if when.holds:
                 break
 
 
-def _contradict(program: Value, section: str, enabled: bool, trace: Trace) -> bool:
-    """transformers compares both sections with the arguments; accelerate only refuses two that are both on."""
-    if program.it == "no" and not _by_transformers(trace):
-        return False
-    if not _by_transformers(trace):
-        return enabled and program.it != section
-    return enabled is not (program.it == section)
+def _contradict(program: Value, section: str, enabled: Value, by_transformers: bool) -> Fact:
+    """transformers compares each section with the arguments; accelerate only refuses two precisions that are both asked for."""
+    on, asked = enabled.equals(True), program.equals(section)
+    if by_transformers:
+        return (on & ~asked) | (~on & asked)
+    return on & ~asked & ~program.equals("no")
 
 
 def _by_transformers(trace: Trace) -> bool:
@@ -82,7 +81,7 @@ def _with_places(enabled: Value, program: Value, launch: Value | None) -> Value:
 
 
 def _said(section: str, enabled: Value, program: Value, launch: Value | None) -> str:
-    parts = [f"DeepSpeed's `{section}.enabled` is {str(bool(enabled.it)).lower()}"]
+    parts = [f"DeepSpeed's `{section}.enabled` is {str(enabled.it).lower()}"]
     place = next((origin.location for origin in program.origins if origin.location is not None), None)
     where = f" ({place.path}:{place.line})" if place is not None else ""
     parts.append(f"the program asks for {program.it}{where}")

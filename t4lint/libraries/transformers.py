@@ -28,7 +28,7 @@ from t4lint.interpret.values import (
     with_origin,
 )
 from t4lint.libraries import flags as command_line
-from t4lint.libraries import media
+from t4lint.libraries import media, signatures
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
 from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, say_heads, set_device, share
@@ -49,44 +49,20 @@ aliases({
     "transformers.utils.quantization_config.BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
 })  # fmt: skip
 
-# field → default, the same from 4.30 to 5.24 unless PIVOTS says otherwise
-TRAINING_ARGUMENTS: dict[str, Any] = {
-    "fp16": False,
-    "bf16": False,
-    "fp16_full_eval": False,
-    "bf16_full_eval": False,
-    "tf32": None,
-    "per_device_train_batch_size": 8,
-    "per_device_eval_batch_size": 8,
-    "gradient_accumulation_steps": 1,
-    "gradient_checkpointing": False,
-    "dataloader_num_workers": 0,
-    "dataloader_pin_memory": True,
-    "dataloader_persistent_workers": False,
-    "dataloader_prefetch_factor": None,
-    "dataloader_drop_last": False,
-    "optim": "adamw_torch",
-    "max_grad_norm": 1.0,
-    "torch_compile": False,
-    "do_train": False,
-    "do_eval": False,
-    "do_predict": False,
-    "eval_strategy": "no",
-    "max_steps": -1,
-    "num_train_epochs": 3.0,
-    "use_cpu": False,
-    "deepspeed": None,
-    "fsdp": "",
-    "local_rank": -1,
-    "auto_find_batch_size": False,
-    "group_by_length": False,
-    "resume_from_checkpoint": None,
-    "report_to": None,
-    "seed": 42,
-    "overwrite_output_dir": False,
-    "push_to_hub": False,
-    "predict_with_generate": False,
-}
+# the fields that decide how training runs; their defaults by version are in `data/api.json`
+FIELDS = (
+    "fp16", "bf16", "fp16_full_eval", "bf16_full_eval", "tf32", "per_device_train_batch_size", "per_device_eval_batch_size",
+    "gradient_accumulation_steps", "gradient_checkpointing", "dataloader_num_workers", "dataloader_pin_memory",
+    "dataloader_persistent_workers", "dataloader_prefetch_factor", "dataloader_drop_last", "optim", "max_grad_norm",
+    "torch_compile", "do_train", "do_eval", "do_predict", "eval_strategy", "max_steps", "num_train_epochs", "use_cpu", "deepspeed",
+    "fsdp", "local_rank", "auto_find_batch_size", "group_by_length", "resume_from_checkpoint", "report_to", "seed",
+    "overwrite_output_dir", "push_to_hub", "predict_with_generate",
+)  # fmt: skip
+# defaults that the library computes, or that other classes than TrainingArguments have: read in 4.30 to 5.24
+COMPUTED: dict[str, Any] = {
+    "optim": "adamw_torch", "dataloader_prefetch_factor": None, "predict_with_generate": False, "group_by_length": False,
+    "overwrite_output_dir": False, "eval_strategy": "no", "local_rank": -1, "use_cpu": False,
+}  # fmt: skip
 # (library, field, since version, default from there on)
 PIVOTS: tuple[tuple[str, str, str, Any], ...] = (("transformers", "optim", "4.54", "adamw_torch_fused"),)
 
@@ -97,7 +73,14 @@ def defaults_of(m: Any, name: str) -> dict[str, Any]:
     """The default of every field of an arguments class in the version that the run uses."""
     from t4lint.libraries import registry
 
-    fields = dict(TRAINING_ARGUMENTS)
+    versions = {library: m.version(library) for library in ("transformers", "trl")}
+    known = signatures.parameters(name if name in signatures.table() else ARGUMENT_CLASSES[0], versions)
+    fields = {field: COMPUTED.get(field) for field in FIELDS}
+    fields.update({field: known[field]["default"] for field in FIELDS if "default" in known.get(field, ())})
+    if fields["gradient_checkpointing"] is None:
+        fields["gradient_checkpointing"] = (
+            False  # 5.24 keeps it as another name of activation_checkpointing, off by default
+        )
     for library, field, since, value in PIVOTS:
         if m.at_least(library, since):
             fields[field] = value
@@ -105,7 +88,7 @@ def defaults_of(m: Any, name: str) -> dict[str, Any]:
         registry.load("trl")
         from t4lint.libraries.trl import overrides
 
-        fields.update(overrides(m, name))
+        fields.update(overrides(m, name, known))
     return fields
 
 

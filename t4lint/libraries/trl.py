@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from t4lint.interpret.values import NONE, PRESUMED, Abstract, Class, Const, ListValue, Object, Step, Unknown
+from t4lint.libraries import signatures
 from t4lint.libraries.api import Arguments, Call, calls
 from t4lint.libraries.flags import Flags, override
 from t4lint.libraries.torch import inner
@@ -20,16 +21,16 @@ CONFIGS = (
 TRAINERS = tuple(name.replace("Config", "Trainer") for name in CONFIGS)
 
 
-def overrides(m: Any, name: str) -> dict[str, Any]:
-    """What a trl configuration changes in the defaults of TrainingArguments."""
+def overrides(m: Any, name: str, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What a trl configuration adds to the fields of TrainingArguments, and changes where it was not harvested itself."""
     changed: dict[str, Any] = {}
-    if m.at_least("trl", "0.19"):
+    if name not in signatures.table() and m.at_least("trl", "0.19"):
         changed["bf16"] = None  # becomes True unless fp16 is set
-    if m.at_least("trl", "0.22"):
+    if name not in signatures.table() and m.at_least("trl", "0.22"):
         changed["gradient_checkpointing"] = True
     if name.endswith(".SFTConfig"):
-        changed["max_length"] = 1024
-        changed["packing"] = False
+        changed.update({"max_length": 1024, "packing": False})
+        changed.update({field: known[field]["default"] for field in changed if "default" in known.get(field, ())})
     return changed
 
 

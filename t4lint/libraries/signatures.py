@@ -1,0 +1,60 @@
+"""Parameters of training APIs by version: `data/api.json`, which `scripts/harvest.py` reads from released wheels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from t4lint.trace import release
+
+DATA = Path(__file__).parent / "data" / "api.json"
+BASES = {
+    "PeftConfig": "peft.PeftConfig", "PeftConfigMixin": "peft.PeftConfigMixin",
+    "TrainingArguments": "transformers.TrainingArguments", "_BaseConfig": "trl.BaseConfig", "BaseConfig": "trl.BaseConfig",
+    "transformers.TrainingArguments": "transformers.TrainingArguments",
+}  # fmt: skip
+Version = Mapping[str, "str | None"]  # library → the version that runs; None: the newest that was read
+
+
+@cache
+def table() -> dict[str, Any]:
+    """The names that were harvested."""
+    loaded: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return loaded
+
+
+def parameters(name: str, versions: Version) -> dict[str, dict[str, Any]]:
+    """What each parameter is in a version: `{"default": value}`, `{"code": text}` or `{"required": True}`, bases first."""
+    entry = table().get(name)
+    if entry is None:
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    version, read = versions.get(entry["library"]), entry["read"]
+    for base in at(entry["bases"], version, read) or ():
+        if base in BASES and BASES[base] != name:
+            found.update(parameters(BASES[base], versions))
+    for parameter, history in entry["parameters"].items():
+        now = at(history, version, read)
+        if now is not None:
+            found[parameter] = now
+    return found
+
+
+def at(history: list[tuple[str, Any]], version: str | None, read: list[str]) -> Any:
+    """What holds in a version. For one that is older than any that was read, what held in the oldest of these."""
+    if not history:
+        return None
+    if version is None:
+        return history[-1][1]
+    wanted = max(release(version), release(read[0]))
+    holding = [value for since, value in history if release(since) <= wanted]
+    return holding[-1] if holding else None
+
+
+def default(name: str, parameter: str, versions: Version) -> tuple[Any] | None:
+    """The default of a parameter in a 1-tuple; None where it has none, or one that is computed."""
+    found = parameters(name, versions).get(parameter)
+    return (found["default"],) if found is not None and "default" in found else None

@@ -1,0 +1,79 @@
+"""The harvested signatures: what they say by version, and that they agree with the libraries that are installed."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from importlib import metadata
+from typing import Any
+
+import pytest
+
+from t4lint.libraries import signatures
+from t4lint.trace import release
+
+PIVOTS = [
+    ("trl.SFTConfig", "bf16", "trl", "0.18.2", "0.19.0", False, None),
+    ("trl.SFTConfig", "gradient_checkpointing", "trl", "0.21.0", "0.22.0", None, True),
+    ("transformers.TrainingArguments", "overwrite_output_dir", "transformers", "4.57.6", "5.0.0", False, "gone"),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "library", "before", "since", "old", "new"), PIVOTS)
+def test_defaults_by_version(
+    name: str, parameter: str, library: str, before: str, since: str, old: object, new: object
+) -> None:
+    def at(version: str) -> object:
+        found = signatures.default(name, parameter, {library: version})
+        return found[0] if found is not None else "gone"
+
+    assert (at(before), at(since)) == (old, new)
+
+
+def test_the_newest_counts_where_no_version_is_known() -> None:
+    newest = signatures.parameters("transformers.TrainingArguments", {})
+    assert newest == signatures.parameters("transformers.TrainingArguments", {"transformers": "99"})
+    assert signatures.parameters("transformers.TrainingArguments", {"transformers": "4.0"})["fp16"] == {
+        "default": False
+    }
+
+
+def target(name: str) -> Any:
+    """The class or function itself; some bases cannot be reached by their own name."""
+    if name in ("trl.BaseConfig", "peft.PeftConfigMixin"):
+        pytest.skip("a base that is seen in what derives from it")
+    parts = name.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:count]))
+        except ImportError:
+            continue
+        for part in parts[count:]:
+            found = getattr(found, part, None)
+        return found
+    return None
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", sorted(signatures.table()))
+def test_the_data_agree_with_the_installed_library(name: str) -> None:
+    library = signatures.table()[name]["library"]
+    try:
+        installed = metadata.version(library).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        pytest.skip(f"{library} is not installed")
+    if installed not in signatures.table()[name]["read"]:
+        pytest.skip(f"{library} {installed} was not read: run scripts/harvest.py")
+    harvested = signatures.parameters(name, {library: installed, "transformers": metadata.version("transformers")})
+    if not harvested:
+        assert target(name) is None or release(installed) >= release(signatures.table()[name]["read"][-1])
+        return
+    real = inspect.signature(target(name)).parameters
+    assert set(harvested) == {
+        parameter
+        for parameter, it in real.items()
+        if it.kind not in (it.VAR_POSITIONAL, it.VAR_KEYWORD) and parameter != "self"
+    }
+    for parameter, said in harvested.items():
+        if "default" in said:
+            assert real[parameter].default == said["default"], parameter

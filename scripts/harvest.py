@@ -1,4 +1,4 @@
-"""Signatures of training APIs by version, read from released wheels; refreshes `t4lint/libraries/data/api.json`.
+"""Signatures of training APIs by version, read from released wheels; refreshes `t4lint/libraries/data/*.json`.
 
     python scripts/harvest.py WHEELS        # a folder that keeps the downloaded wheels
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 OUTPUT = Path(__file__).parent.parent / "t4lint" / "libraries" / "data" / "api.json"
+RELEASES = OUTPUT.with_name("releases.json")
 
 # distribution → versions: around the releases that changed what training scripts meet, and the newest known
 VERSIONS = {
@@ -85,8 +86,19 @@ def main(arguments: list[str]) -> int:
         entry["read"] = list(VERSIONS[library]) or [importlib.metadata.version(library).partition("+")[0]]
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    print(f"{len(table)} names, {OUTPUT.stat().st_size} bytes")
+    known = {distribution: releases(distribution) for distribution in VERSIONS}
+    RELEASES.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(table)} names, {OUTPUT.stat().st_size} bytes; releases of {len(known)} libraries")
     return 0
+
+
+def releases(distribution: str) -> list[str]:
+    """The releases that the index lists, oldest first."""
+    command = [sys.executable, "-m", "pip", "index", "versions", distribution, "--disable-pip-version-check"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    line = next(line for line in output.splitlines() if line.startswith("Available versions:"))
+    found = [version.strip() for version in line.partition(":")[2].split(",")]
+    return [version for version in reversed(found) if "+" not in version]
 
 
 # --- wheels ------------------------------------------------------------------------------------------------------

@@ -572,13 +572,25 @@ class Session:
         return self.triggers[file]
 
     def versions_of(self, root: Path, script: Path, launch: LaunchCommand | None) -> dict[str, str]:
-        """Pins of the project, of the notebook that the run is or starts from, and of the settings, which win."""
-        from t4lint.sources.versions import pinned
+        """Pins of the project, of the script itself, of what installs before it starts it, and of the settings, which win.
+
+        A range stands for the newest release that it allows: an installer takes that.
+        """
+        from t4lint.libraries.signatures import newest_within
+        from t4lint.sources.versions import bounds, inline, pinned, pins_in
 
         starter = self.options.cwd / launch.where.path if launch is not None else script
         notebook = self.notebooks.get(script) or self.notebooks.get(starter)
         pins = notebook.pins if notebook is not None else {}
-        return {**pinned(root, script.parent), **pins, **self.near(script).options.versions}
+        if notebook is None and launch is not None:
+            pins = pins_in(self.sources.get(launch.where.path, ""))
+        ranges = {
+            name: newest
+            for name, bound in bounds(root, script.parent).items()
+            if bound.high is not None and (newest := newest_within(name, bound.high, bound.high_included)) is not None
+        }
+        own = inline(self.data.get(script, ""))
+        return {**ranges, **pinned(root, script.parent), **own, **pins, **self.near(script).options.versions}
 
     # --- judging ---
 

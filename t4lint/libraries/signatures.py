@@ -58,3 +58,17 @@ def default(name: str, parameter: str, versions: Version) -> tuple[Any] | None:
     """The default of a parameter in a 1-tuple; None where it has none, or one that is computed."""
     found = parameters(name, versions).get(parameter)
     return (found["default"],) if found is not None and "default" in found else None
+
+
+@cache
+def releases(library: str) -> tuple[str, ...]:
+    """The releases of a library that the index listed when the data was refreshed, oldest first."""
+    listed = json.loads(DATA.with_name("releases.json").read_text(encoding="utf-8"))
+    return tuple(listed.get(library, ()))
+
+
+def newest_within(library: str, high: str, included: bool) -> str | None:
+    """The newest release below an upper bound: what an installer takes. None where the bound excludes none that is known."""
+    known = releases(library)
+    allowed = [v for v in known if release(v) < release(high) or (included and release(v) == release(high))]
+    return allowed[-1] if allowed and len(allowed) < len(known) else None

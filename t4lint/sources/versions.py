@@ -45,6 +45,23 @@ def pins_in(text: str) -> dict[str, str]:
     return pins
 
 
+_INLINE = re.compile(r"^# /// script\n((?:#.*\n)*?)# ///$", re.MULTILINE)
+
+
+def inline(text: str) -> dict[str, str]:
+    """The pins of a script's own metadata (`# /// script`)."""
+    found = _INLINE.search(text)
+    if found is None:
+        return {}
+    body = "\n".join(line.removeprefix("#").removeprefix(" ") for line in found[1].splitlines())
+    try:
+        lines = _strings(_toml(body).get("dependencies"))
+    except ValueError:
+        return {}
+    needs = [need(line) for line in lines]
+    return {one.name: one.pin for one in needs if one is not None and one.pin is not None}
+
+
 @cache
 def _read(root: Path, folder: Path | None) -> tuple[dict[str, str], dict[str, Bounds]]:
     pins: dict[str, str] = {}
@@ -202,6 +219,16 @@ def _pyproject(folder: Path, root: Path) -> Needs:
                 yield from _some(caret(name, version if version[:1] in "^~=<>!*" else f"=={version}"))
 
 
+def _pipfile(folder: Path, root: Path) -> Needs:
+    text = _text(folder / "Pipfile")
+    data = _toml(text) if text else {}
+    for section in ("packages", "dev-packages"):
+        for name, entry in _items(data.get(section)):
+            version = _dict(entry).get("version") if isinstance(entry, dict) else entry
+            if isinstance(version, str) and version != "*":
+                yield from _some(need(f"{name}{version}"))
+
+
 def _toml(text: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
@@ -270,12 +297,19 @@ def _literals(node: ast.expr, names: dict[str, ast.expr], depth: int = 0) -> Ite
 # --- images ------------------------------------------------------------------------------------------------------
 
 
+# the images of torch's own project say the version in their tag
+_TORCH_IMAGE = re.compile(r"^FROM\s+(?:docker\.io/)?pytorch/pytorch:(\d+\.\d+\.\d+)", re.MULTILINE | re.IGNORECASE)
+
+
 def _dockerfiles(folder: Path, root: Path) -> Needs:
     for file in sorted([*folder.glob("Dockerfile*"), *folder.glob("*.Dockerfile"), *folder.glob("docker/Dockerfile*")])[
         :8
     ]:
-        for name, version in pins_in(_text(file)).items():
+        text = _text(file)
+        for name, version in pins_in(text).items():
             yield _pin(name, version)
+        for image in _TORCH_IMAGE.finditer(text):
+            yield _pin("torch", image[1])
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
@@ -301,5 +335,5 @@ def _strings(value: object) -> list[str]:
 _Reader = Callable[[Path, Path], Needs]
 _LOCKS: tuple[_Reader, ...] = (_toml_locks, _pipfile_lock)
 _REQUIREMENTS: tuple[_Reader, ...] = (_requirement_files, _environments)
-_PACKAGES: tuple[_Reader, ...] = (_pyproject, _setup_cfg, _setup_py)
+_PACKAGES: tuple[_Reader, ...] = (_pyproject, _pipfile, _setup_cfg, _setup_py)
 _IMAGES: tuple[_Reader, ...] = (_dockerfiles,)

@@ -10,6 +10,7 @@ from t4lint.sources.fragments import MAX_FRAGMENTS, STARTS
 
 MAX_TEXT = 2_000_000  # characters of a file
 YAML = (".yaml", ".yml")
+TASK_FILES = ("justfile", ".justfile", "tox.ini", "pyproject.toml", "pixi.toml")
 MARKDOWN = (".md", ".markdown", ".mdx")
 
 
@@ -39,6 +40,8 @@ def _reader(name: str) -> Callable[[Document], list[ShellFragment]] | None:
         return _dockerfile
     if name in ("makefile", "gnumakefile") or name.startswith("makefile.") or name.endswith((".mk", ".mak")):
         return _makefile
+    if name in TASK_FILES or name.endswith(".rst"):
+        return _tasks
     return None
 
 
@@ -67,3 +70,14 @@ def _makefile(document: Document) -> list[ShellFragment]:
     from t4lint.sources.launch_makefile import fragments
 
     return fragments(document)
+
+
+def _tasks(document: Document) -> list[ShellFragment]:
+    from t4lint.sources import launch_tasks
+
+    name = document.file.name.lower()
+    if name.endswith(".rst"):
+        return launch_tasks.rst(document)
+    if name.endswith(".toml"):
+        return launch_tasks.toml_tasks(document)
+    return launch_tasks.tox(document) if name == "tox.ini" else launch_tasks.justfile(document)

@@ -816,7 +816,7 @@ def cpu_count(call: Call) -> Abstract:
     count = getattr(call.machine.target, "vcpus", None)
     if count is not None:
         return Const(count, (call.machine.here("target", f"{count} vCPUs on {call.machine.target.name}"),))
-    return unknown_from(call.name)
+    return Unknown("how many CPUs the machine has", uid="cpu count")
 
 
 @calls("os.sched_getaffinity")
@@ -824,7 +824,7 @@ def affinity(call: Call) -> Abstract:
     count = getattr(call.machine.target, "vcpus", None)
     if count is not None:
         return Const(range(count), (call.machine.here("target", f"{count} vCPUs on {call.machine.target.name}"),))
-    return unknown_from(call.name)
+    return Unknown("how many CPUs the machine has", uid="cpu count")
 
 
 @attribute("sys.argv")

@@ -175,7 +175,9 @@ def test_add_ignores_hides_everything(program: Path, tmp_path: Path) -> None:
     else:
         shutil.copy(program, tmp_path)
     accepted(tmp_path)
-    assert not check([tmp_path], Options(cwd=tmp_path)).findings
+    # JSON takes no comments: such findings need a baseline or the settings
+    left = check([tmp_path], Options(cwd=tmp_path)).findings
+    assert not [finding for finding in left if not finding.location.path.endswith(".json")]
 
 
 def test_where_no_comment_can_stand_behind(tmp_path: Path) -> None:

@@ -140,7 +140,8 @@ def main(arguments: list[str]) -> int:
     tally = measure(folders)
     rows, why = table(tally), reasons(tally)
     if markdown:
-        print(HEADER.format(files=tally.files, folders=len(folders)))
+        names = ", ".join(sorted(Path(folder).resolve().name for folder in folders))
+        print(HEADER.format(files=tally.files, folders=len(folders), names=names))
         for group, count, part, total, whole in rows:
             print(f"| {group} | {count} | {part:.1%} | {total} | {whole:.1%} |")
         print("\nThe most frequent reasons for unknown, in scripts:\n\n| places | reason |\n| ---: | --- |")
@@ -158,9 +159,9 @@ def main(arguments: list[str]) -> int:
 
 HEADER = """# What the interpreter knows of real code
 
-Made by `python scripts/corpus.py FOLDER` and `python scripts/knowledge.py --markdown FOLDER/*-*`, over {files} files of
-{folders} projects. Each argument of a training API that is written counts once per place. "In scripts" leaves out functions
-that nothing in the project calls.
+Made by `python scripts/knowledge.py --markdown FOLDER ...` over {files} files of {folders} projects: {names}. Each argument of
+a training API that is written counts once per place. "In scripts" leaves out functions that nothing in the project calls: their
+arguments are somebody else's to give.
 
 | arguments | in scripts | known | everywhere | known |
 | --- | ---: | ---: | ---: | ---: |"""

@@ -184,8 +184,17 @@ def _tuple(m: Machine, node: cst.Tuple) -> Abstract:
 
 
 def _set(m: Machine, node: cst.Set) -> Abstract:
-    items, complete = _elements(m, node.elements)
-    return ListValue(items, "set", complete)
+    return set_of(*_elements(m, node.elements))
+
+
+def set_of(items: Iterable[Abstract], complete: bool = True) -> ListValue:
+    """A set: equal constants are one element; with a value that is not known, how many there are is not known."""
+    found: dict[Any, Abstract] = {}
+    for item in items:
+        known = isinstance(item, Const) and hashable(item.value)
+        found.setdefault((type(item.value), item.value) if known else id(item), item)  # type: ignore[attr-defined]
+        complete = complete and not isinstance(item, Unknown)
+    return ListValue(tuple(found.values()), "set", complete)
 
 
 def _dict(m: Machine, node: cst.Dict) -> Abstract:
@@ -827,8 +836,7 @@ def _yield(m: Machine, node: cst.Yield) -> Abstract:
 def _comprehension(m: Machine, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> Abstract:
     items: list[Abstract] = []
     complete = comprehend(m, node.for_in, lambda: items.append(evaluate(m, node.elt)))
-    kind = "set" if isinstance(node, cst.SetComp) else "list"
-    return ListValue(tuple(items), kind, complete)
+    return set_of(items, complete) if isinstance(node, cst.SetComp) else ListValue(tuple(items), "list", complete)
 
 
 def _dict_comprehension(m: Machine, node: cst.DictComp) -> Abstract:
@@ -849,6 +857,16 @@ def _dict_comprehension(m: Machine, node: cst.DictComp) -> Abstract:
 MAX_COMPREHENSION = 32
 
 
+def _all_of(elements: Elements) -> tuple[list[Abstract], bool]:
+    """What a comprehension runs over, and whether that is all: the first element stands for more than can be followed."""
+    known, count = elements.known, elements.count
+    if elements.stream and elements.number is not None and count is not None and count <= MAX_COMPREHENSION:
+        return [elements.number(position) for position in range(count)], True
+    if known is not None and not elements.stream and len(known) <= MAX_COMPREHENSION:
+        return list(known), True
+    return ([elements.at(0)] if count is None or count else []), False
+
+
 def comprehend(m: Machine, clause: cst.CompFor, body: Callable[[], None]) -> bool:
     """Run a comprehension; False when not all its elements are known."""
     from t4lint.interpret.machine import Frame
@@ -858,10 +876,7 @@ def comprehend(m: Machine, clause: cst.CompFor, body: Callable[[], None]) -> boo
     frame = m.frames[-1]
     m.frames.append(Frame(frame.source, Scope(frame.scope), frame.function, frame.receiver))
     try:
-        known = elements.known if not elements.stream else None
-        count = elements.count if elements.count is not None else 1
-        complete = known is not None and len(known) <= MAX_COMPREHENSION
-        values = list(known) if known is not None and complete else [elements.at(0)] if count else []
+        values, complete = _all_of(elements)
         for value in values:
             assign(m, clause.target, value)
             verdicts = [truth(m, evaluate(m, condition.test)) for condition in clause.ifs]

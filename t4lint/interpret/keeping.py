@@ -37,8 +37,15 @@ def summed(
     return Tensor(replace(result.facts, kept=result.facts.kept | {place}), result.origins)
 
 
+def grows(m: Machine, sequence: ListValue) -> None:
+    """Something is appended: a loop around it may do so more often than it is followed."""
+    for loop in m.loops:
+        loop.grown.append(sequence)
+
+
 def appended(m: Machine, receiver: ListValue, value: Abstract) -> Abstract:
     """`receiver.append(value)`: the value as it stands in the list."""
+    grows(m, receiver)
     if not m.loops or m.in_forward or not has_graph(value):
         return value
     around = [loop.identity for loop in m.loops]

@@ -76,13 +76,15 @@ class GapDraft:
 @dataclass(slots=True)
 class Loop:
     """A loop that is being run. `by_index`: a test in it was decided by the value of this iteration; `batches`: it runs over
-    what a loader gives."""
+    what a loader gives; `grown`: sequences that it appends to; `whole`: all of its iterations were followed."""
 
     identity: str
     node: Any
     frame: Frame
     by_index: bool = False
     batches: bool = False
+    grown: list[Any] = field(default_factory=list)
+    whole: bool = False
 
 
 @dataclass(slots=True)

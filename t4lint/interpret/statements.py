@@ -613,10 +613,11 @@ def _for(m: Machine, node: cst.For) -> Completion:
     loop = _enter_loop(m, node)
     loop.batches = _are_batches(elements.any_element)
     if elements.known is not None and len(elements.known) <= MAX_ELEMENTS and not elements.stream:
+        loop.whole = True
         completion = _each(m, node, elements.known)
     else:
         completion = _stream(m, node, elements, loop)
-    m.loops.pop()
+    _leave_loop(m, loop)
     m.last = last
     if node.orelse is not None and completion is None:
         return execute(m, node.orelse)
@@ -637,6 +638,14 @@ def _enter_loop(m: Machine, node: cst.CSTNode) -> Any:
     loop = Loop(m.frames[-1].source.serial(node), node, m.frames[-1])
     m.loops.append(loop)
     return loop
+
+
+def _leave_loop(m: Machine, loop: Any) -> None:
+    """What a loop appends to has more elements than the iterations that were followed put there."""
+    m.loops.pop()
+    if not loop.whole:
+        for sequence in loop.grown:
+            m.write(sequence.state, "complete", False)
 
 
 def _each(m: Machine, node: cst.For, elements: Sequence[Abstract]) -> Completion:
@@ -663,6 +672,7 @@ def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any
         if completion is not None and completion is not CONTINUE:
             return completion
         if elements.count is not None and number + 1 >= elements.count:
+            loop.whole = True
             return None
         if not _is_step_loop(m, loop, before):
             break
@@ -730,7 +740,7 @@ def _while(m: Machine, node: cst.While) -> Completion:
     last, m.last = m.last, False
     loop = _enter_loop(m, node)
     completion = _while_body(m, node, loop)
-    m.loops.pop()
+    _leave_loop(m, loop)
     m.last = last
     return completion
 

@@ -312,6 +312,7 @@ class TensorFacts:
     kept: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
     pinned: str = ""
+    parameter: bool = False  # made by nn.Parameter; nothing that is computed from it is one
 
     def joined(self, other: TensorFacts) -> TensorFacts:
         """The facts of a tensor computed from two; data that went through no model has no say in the arithmetic."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
-from t4lint.interpret.expressions import Elements, chosen_by, element_of, hashable, iterate, varying
-from t4lint.interpret.keeping import appended
+from t4lint.interpret.expressions import Elements, chosen_by, element_of, hashable, iterate, set_of, varying
+from t4lint.interpret.keeping import appended, grows
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
@@ -239,7 +239,7 @@ def sequence(call: Call) -> Abstract:
         return result
     elements = iterate(call.machine, call.arguments.positional[0])
     if elements.known is not None and not elements.stream:
-        return ListValue(tuple(elements.known), kind)
+        return set_of(elements.known) if kind == "set" else ListValue(tuple(elements.known), kind)
     return ListValue((elements.any_element,), kind, complete=False)
 
 
@@ -522,6 +522,12 @@ def string_method(call: Call) -> Abstract:
     return unknown_from(name, receiver, *values)
 
 
+def together(receiver: ListValue, *more: Abstract) -> tuple[Abstract, ...]:
+    """The elements of a list or set after more of them were added."""
+    items = (*receiver.items, *more)
+    return set_of(items).items if receiver.kind == "set" else items
+
+
 @methods(
     "list", "append", "add", "extend", "insert", "remove", "pop", "sort", "reverse", "clear", "index", "copy", "update"
 )
@@ -535,12 +541,13 @@ def list_method(call: Call) -> Abstract:
         if m.loops and len(receiver.items) >= 8:
             m.write(receiver.state, "complete", False)
         else:
-            m.write(receiver.state, "items", (*receiver.items, first))
+            m.write(receiver.state, "items", together(receiver, first))
         return NONE
     if name in ("extend", "update") and first is not None:
+        grows(m, receiver)
         elements = iterate(m, first)
         if elements.known is not None and not elements.stream:
-            m.write(receiver.state, "items", (*receiver.items, *elements.known))
+            m.write(receiver.state, "items", together(receiver, *elements.known))
         else:
             m.write(receiver.state, "complete", False)
         return NONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from t4lint.interpret.keeping import grows
 from t4lint.interpret.operators import binary, tensor_of
 from t4lint.interpret.values import (
     NONE,
@@ -150,7 +151,7 @@ def layer(call: Call) -> Abstract:
     if name in HEADS:
         say_heads(call.machine, *(call.arguments.get(*field) for field in HEADS[name]))
     if name in CONTAINERS:
-        module.attributes["$children"] = ListValue(call.arguments.positional)
+        module.attributes["$children"] = ListValue(call.arguments.positional, complete=not call.arguments.open)
     else:
         module.attributes["$parameters"] = layer_parameters(call, name)
         say_unaligned(call, name)
@@ -193,12 +194,17 @@ def parameter_count(module: Abstract, seen: set[int] | None = None) -> int | Non
     seen.add(id(module))
     if isinstance(module, Instance):
         parts = [v for k, v in module.attributes.items() if not k.startswith("$") and isinstance(v, Abstract)]
-        return _sum(parts, seen)
+        if any(isinstance(part, Tensor) and part.facts.parameter for part in parts):
+            return None  # a parameter of its own, of a size that is not followed
+        # modules in a plain list or dict are none of its parts
+        return _sum([part for part in parts if isinstance(part, (Instance, Object))], seen)
     if isinstance(module, Object) and module.kind == "module":
         own = module.attributes.get("$parameters")
         if isinstance(own, int):
             return own
         if module.attributes.get("$wrapper") or module.attributes.get("$children") is not None:
+            if not all_children_known(module):
+                return None
             parts = child_modules(module) or [module.attributes.get("module") or Unknown("nothing inside")]
             return _sum(parts, seen) if module.attributes.get("$wrapper") or child_modules(module) else 0
         return None
@@ -208,14 +214,13 @@ def parameter_count(module: Abstract, seen: set[int] | None = None) -> int | Non
 def _sum(parts: list[Abstract], seen: set[int]) -> int | None:
     total = 0
     for part in parts:
-        for leaf in part.items if isinstance(part, ListValue) else (part,):
-            if isinstance(leaf, (Instance, Object)) and (isinstance(leaf, Instance) or leaf.kind == "module"):
-                if isinstance(leaf, Instance) and "$dtype" not in leaf.attributes:
-                    continue
-                count = parameter_count(leaf, seen)
-                if count is None:
-                    return None
-                total += count
+        if isinstance(part, (Instance, Object)) and (isinstance(part, Instance) or part.kind == "module"):
+            if isinstance(part, Instance) and "$dtype" not in part.attributes:
+                continue
+            count = parameter_count(part, seen)
+            if count is None:
+                return None
+            total += count
     return total
 
 
@@ -264,7 +269,8 @@ def default_dtype(m: Any) -> Abstract:
 @calls("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer")
 def parameter(call: Call) -> Abstract:
     value = call.arguments.get("data", 0)
-    return value if isinstance(value, Tensor) else Tensor(TensorFacts(graph=True))
+    facts = value.facts if isinstance(value, Tensor) else TensorFacts(graph=True)
+    return Tensor(replace(facts, parameter=not call.name.endswith("Buffer")))
 
 
 @calls("torch.nn.Module", "torch.nn.Identity")
@@ -728,6 +734,16 @@ def module_item(call: Call) -> Abstract:
     return found[0] if found else Unknown("a submodule")
 
 
+def all_children_known(module: Any) -> bool:
+    """Is what a container holds known to the last part?"""
+    children = module.attributes.get("$children")
+    if not isinstance(children, ListValue):
+        return True
+    inside = [part for part in children.items if isinstance(part, (ListValue, DictValue))]
+    unknown = any(isinstance(part, Unknown) for part in child_modules(module))
+    return children.complete and all(part.complete for part in inside) and not unknown
+
+
 def child_modules(module: Any) -> list[Abstract]:
     parts: list[Abstract] = []
     children = module.attributes.get("$children") if isinstance(module, (Object, Instance)) else None
@@ -747,7 +763,10 @@ def module_append(call: Call) -> Abstract:
     children = call.receiver.attributes.get("$children")
     if value is not None:
         old = children.items if isinstance(children, ListValue) else ()
-        call.machine.write(call.receiver.attributes, "$children", ListValue((*old, value)))
+        whole = not isinstance(children, ListValue) or children.complete
+        grown = ListValue((*old, value), complete=whole)
+        grows(call.machine, grown)
+        call.machine.write(call.receiver.attributes, "$children", grown)
     return call.receiver  # type: ignore[no-any-return]
 
 

@@ -165,3 +165,18 @@ def test_measured_for_real(tmp_path: Path) -> None:
         assert said["memory"]["before"] > 2**20 and said["conclusion"]
     assert "measuring the fixes: 6 runs" in done.stderr
     assert program.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_other_formats_tell_it_too() -> None:
+    from t4lint.findings import Report, Verdict
+    from t4lint.report import sarif
+    from t4lint.report.common import explained
+
+    one = Finding(
+        "rule", "warning", "certain", Location("train.py", 1, 1, 1, 2), "It is slow", "",
+        verdict=Verdict("confirmed", "cpu", "certain"), effect=effect(samples(1.0, 1.0), samples(0.5, 0.5), "cpu"),
+    )  # fmt: skip
+    assert explained(one).splitlines()[-1] == "with the fix: faster"
+    told = json.loads(sarif.render(Report("t4", (one,), (), (), 1), version="1"))
+    (result,) = told["runs"][0]["results"]
+    assert result["properties"]["effect"]["conclusion"] == "faster"

@@ -61,6 +61,8 @@ def explained(finding: Finding) -> str:
     if finding.verdict is not None:
         said = finding.verdict.evidence or finding.verdict.reason
         parts.append(f"{finding.verdict.verdict} on {finding.verdict.basis}" + (f": {said}" if said else ""))
+    if finding.effect is not None:
+        parts.append(f"with the fix: {finding.effect.conclusion}")
     return "\n".join(lines(part) for part in parts)
 
 

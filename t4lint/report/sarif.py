@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -205,6 +206,8 @@ def _properties(finding: Finding) -> Json:
             "verdict": said.verdict, "basis": said.basis, "confidence": said.confidence,
             "evidence": said.evidence, "reason": said.reason,
         }  # fmt: skip
+    if finding.effect is not None:
+        made["effect"] = asdict(finding.effect)
     return made
 
 

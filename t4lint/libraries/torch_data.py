@@ -48,6 +48,7 @@ def data_loader(call: Call) -> Abstract:
     )
     if collate is not None:
         loader.attributes["$collate"] = m.resolve(collate)
+    named = sampler_name(m.resolve(sampler)) if sampler is not None else Const("none")
     loader.attributes["$pins"] = call.argument("pin_memory", 7, Const(False))
     m.emit(
         Loader,
@@ -57,8 +58,8 @@ def data_loader(call: Call) -> Abstract:
         pin_memory=loader.attributes["$pins"],
         persistent_workers=call.argument("persistent_workers", None, Const(False)),
         prefetch_factor=prefetch(call),
-        shuffle=call.argument("shuffle", 2, Const(False)),
-        sampler=sampler_name(m.resolve(sampler)) if sampler is not None else Const("none"),
+        shuffle=shuffled(call, named),
+        sampler=named,
         drop_last=call.argument("drop_last", 8, Const(False)),
         repeats=repeated(m, call),
     )
@@ -140,6 +141,15 @@ def plain_iterable(m: Any, dataset: Instance, node: cst.BaseExpression, files: s
         held = dataset.attributes.get(node.attr.value)
         return isinstance(m.resolve(held) if held is not None else None, ListValue)
     return False
+
+
+def shuffled(call: Call, sampler: Abstract) -> Abstract:
+    """Do batches come in random order: as it is asked for, or as the sampler in its place makes them."""
+    asked = call.argument("shuffle", 2, Const(False))
+    if not isinstance(sampler, Const) or sampler.value == "none":
+        return asked if isinstance(sampler, Const) else Unknown("the sampler decides the order")
+    order = {"RandomSampler": True, "SequentialSampler": False}.get(str(sampler.value))
+    return Unknown("the sampler decides the order") if order is None else Const(order, sampler.origins)
 
 
 def sampler_name(value: Abstract) -> Abstract:

@@ -32,8 +32,8 @@ from typing import Any
 Row = dict[str, Any]
 
 COLUMNS = [
-    "id", "aliases", "family", "parameters", "layers", "hidden", "heads", "kv_heads", "intermediate", "vocabulary",
-    "tied", "experts", "checkpoint_dtype", "source",
+    "id", "aliases", "family", "block", "parameters", "layers", "hidden", "heads", "kv_heads", "head_size",
+    "intermediate", "vocabulary", "tied", "experts", "active_experts", "checkpoint_dtype", "source",
 ]  # fmt: skip
 TARGET = Path(__file__).resolve().parent.parent / "t4lint" / "memory" / "checkpoints.csv"
 
@@ -177,17 +177,31 @@ def litgpt_row(config: Any, version: str) -> Row:
         "id": f"{config.hf_config['org']}/{checkpoint}",
         "aliases": config.name if config.name.lower() != checkpoint.lower() else "",
         "family": family_of(checkpoint),
+        "block": block_of(config),
         "parameters": twice if tied is False else once,
         "layers": config.n_layer,
         "hidden": config.n_embd,
         "heads": config.n_head,
         "kv_heads": config.n_query_groups,
+        "head_size": config.head_size,
         "intermediate": config.intermediate_size or config.moe_intermediate_size,
         "vocabulary": config.padded_vocab_size,
         "tied": "" if tied is None else "yes" if tied else "no",
         "experts": config.n_expert or "",
+        "active_experts": config.n_expert_per_token or "",
         "source": f"litgpt {version} litgpt/config.py; tied: {why}",
     }
+
+
+def block_of(config: Any) -> str:
+    """The kind of block in `t4lint/memory/blocks.csv` that litgpt/model.py builds for a configuration."""
+    if config.mlp_class_name == "GptNeoxMLP":
+        return "phi" if config.lm_head_bias and config.bias else "gpt_neox"
+    if config.mlp_class_name == "GemmaMLP":
+        return "gemma3" if config.norm_qk else "gemma2" if config.post_attention_norm else "gemma"
+    if config.norm_qk:
+        return "qwen3" if config.norm_1 else "olmo2"
+    return "llama"
 
 
 def litgpt_layer(config: Any) -> Iterator[int]:
@@ -305,15 +319,24 @@ def written_row(name: str, kind: str, config: Any, parameters: int) -> Row:
     return {
         "id": name,
         "family": kind,
+        "block": block_of_type(kind, read),
         "parameters": parameters,
         "layers": layers + decoder,
         "hidden": read.hidden_size,
         "heads": heads,
         "kv_heads": heads,
+        "head_size": getattr(read, "d_kv", 0) or getattr(read, "head_dim", 0) or read.hidden_size // heads,
         "intermediate": wide,
         "vocabulary": getattr(read, "vocab_size", ""),
         "tied": "yes" if getattr(read, "tie_word_embeddings", False) else "no",
     }
+
+
+def block_of_type(kind: str, read: Any) -> str:
+    """The kind of block of a model_type; T5 v1.1 and FLAN have a gated MLP."""
+    from t4lint.memory.blocks import kind_of
+
+    return kind_of("mt5" if kind == "t5" and "gated" in read.feed_forward_proj else kind)
 
 
 # --- torchvision ---------------------------------------------------------------------------------------------------

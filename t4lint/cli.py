@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from t4lint.changes import Chooser, Fixed, OnlyNew
     from t4lint.engine import Options
     from t4lint.findings import Finding, Problem, Report
+    from t4lint.fit import FitReport
     from t4lint.record.launch import Limits
     from t4lint.report.outputs import Output
     from t4lint.rule import Rule
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-COMMANDS = ("check", "verify", "explain", "rules", "settings", "targets", "server")
+COMMANDS = ("check", "verify", "fit", "explain", "rules", "settings", "targets", "server")
 # As in t4lint/rule.py, which is not imported for `--help`.
 SEVERITIES = ("error", "warning", "note")
 CONFIDENCES = ("certain", "likely", "possible")
@@ -227,6 +228,52 @@ def _verify(args: argparse.Namespace) -> int:
     if any(output.format == "text" and output.file is None for output in wanted):
         _show_verdicts(report)
     return code
+
+
+def _fit(args: argparse.Namespace) -> int:
+    """What fills the card: 0 where all that was measured may fit, 1 where something does not, 2 where too little is known."""
+    from t4lint.devices import find_target
+    from t4lint.findings import Report
+    from t4lint.fit import FitReport, fit
+    from t4lint.memory.reading import Given
+
+    wanted = _outputs(args.output_format, ("text", "json"))
+    _cwd()
+    paths, text = _paths(args)
+    asked = _asked(args, paths)
+    options = _options(args, asked, text)
+    if args.target:
+        _catch_unknown_target(args)
+    problems = asked.base.problems
+    if not problems and find_target(options.target).gpu is None:
+        raise UsageError(f"{options.target} has no GPU to fill")
+    given = Given(args.model, args.batch_size, args.sequence_length, args.image_size)
+    failed = Report(target=options.target, findings=(), problems=problems, runs=(), files=0)
+    found = FitReport(failed) if problems else fit(paths, options, given)
+    _deliver_fit(found, wanted)
+    answers = {it.answer for it in found.fits}
+    if found.report.problems or not answers or answers == {"unknown"}:
+        return FAILED
+    return FOUND if "does not fit" in answers else CLEAN
+
+
+def _deliver_fit(found: FitReport, wanted: tuple[Output, ...]) -> None:
+    from t4lint.report import fit_json, outputs
+
+    for output in wanted:
+        made = fit_json.render(found, version=__version__) if output.format == "json" else _fit_text(found, output)
+        if output.file is None:
+            outputs.to_screen(made, json=output.format == "json")
+        else:
+            output.file.write_text(made, encoding="utf-8")
+
+
+def _fit_text(found: FitReport, output: Output) -> str:
+    from t4lint.report import fit_text, outputs
+
+    screen = output.file is None
+    width = outputs.terminal_width() if screen and outputs.is_terminal() else outputs.PIPED_WIDTH
+    return fit_text.render(found, colour=screen and outputs.has_colour(sys.stdout), width=width)
 
 
 def _limits(args: argparse.Namespace) -> Limits:
@@ -565,6 +612,7 @@ def _parser() -> argparse.ArgumentParser:
             "t4lint verify [FLAGS] (-- COMMAND ... | NOTEBOOK)",
         )
     )
+    _add_fit(command("fit", _fit, "say what fills the card, and what would make it fit", "t4lint fit [FLAGS] PATH ..."))
     explain = command("explain", _explain, "show the page of a rule", "t4lint explain RULE")
     explain.add_argument("rule", metavar="RULE")
     rules = command("rules", _rules, "list the rules", "t4lint rules [--output-format json]")
@@ -635,6 +683,23 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         help="where its files go: an overlay over the project, a copy, or the first that works (default: auto)",
     )  # fmt: skip
     _add_common(parser)
+
+
+def _add_fit(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="scripts, notebooks and launch files (default: this folder)")
+    add("--target", metavar="NAME", help="GPU, place or instance to fit (default: t4)")
+    add("--model", metavar="NAME", help="the checkpoint that is trained, or a config.json, in place of the program's")
+    add("--batch-size", type=_positive_int, metavar="N", help="samples on one GPU at a time")
+    add("--sequence-length", type=_positive_int, metavar="N", help="tokens of the longest sample")
+    add("--image-size", type=_positive_int, metavar="N", help="pixels of a side of the images")
+    add(
+        "--output-format", action="append", default=[], metavar="FORMAT[:FILE]",
+        help="text or json, to the screen or to a file; may be given several times",
+    )  # fmt: skip
+    parser.set_defaults(
+        stdin_filename=None, select=[], ignore=[], extend_select=[], min_confidence=None, show_trace=False, force_exclude=False
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

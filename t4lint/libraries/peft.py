@@ -152,6 +152,9 @@ def add_adapter(call: Call) -> Abstract:
 )
 def config(call: Call) -> Abstract:
     given = dict(call.arguments.keywords)
+    m = call.machine
+    more: dict[str, Abstract] = {"**": Unknown("star-arguments that are not known")} if call.arguments.open else {}
+    m.emit(CallEvent, call.name.rpartition(".")[2], "", function=call.name, arguments={**given, **more})
     if call.arguments.open:
         given["$open"] = Const(True)
     return Object("adapter config", call.name, given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from t4lint.memory.estimate import optimizer_kind
@@ -64,6 +64,7 @@ class TrainedModel:
     quantization: Value
     shape: Shape | None
     causal: bool
+    evidence: tuple[str, ...]
     spread: bool  # may a device map place parts of it elsewhere
 
 
@@ -87,11 +88,19 @@ class Recipe:
     chunked_loss: bool
     chunked_kernels: bool  # may blocks keep less than those of transformers
     peft: bool
+    adapters: Mapping[str, Value] | None  # the fields of the one LoRA configuration in sight
+    engines: tuple[str, ...]  # their roles
+    offloaded: frozenset[str]  # what certainly leaves the card: "optimizer", "weights"
 
 
-def recipe_of(trace: Trace, step: Step) -> Recipe | Value:
-    """The recipe of a step, or an unknown value with the reason why there is none."""
+def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
+    """The recipe of a step, or an unknown value with the reason why there is none.
+
+    `presumed` names the checkpoint that is trained where no model is in sight.
+    """
     models = [model for model in models_of(trace) if model.trainable.it != 0 or not model.trainable.known]
+    if not models and presumed:
+        models = [_merge([Model(where=step.where, name=Value(presumed))], [], list(trace.all(Engine)))]
     if not models:
         return unknown("no model in sight")
     if len(models) > 1:
@@ -116,7 +125,27 @@ def recipe_of(trace: Trace, step: Step) -> Recipe | Value:
         chunked_loss=_chunked_loss(trace, engines),
         chunked_kernels=bool(_CHUNKED_LOSS & trace.imported),
         peft="peft" in trace.imported or "unsloth" in trace.imported,
+        adapters=_adapters(trace),
+        engines=tuple(engine.role for engine in engines),
+        offloaded=_offloaded(wraps),
     )
+
+
+def _adapters(trace: Trace) -> Mapping[str, Value] | None:
+    """The fields of the LoRA configuration, if there is just one."""
+    made = [call for call in trace.all(Call) if call.function.rpartition(".")[2] in ("LoraConfig", "FastLoraConfig")]
+    unique = {tuple(sorted((name, str(value.it)) for name, value in call.arguments.items())): call for call in made}
+    one = next(iter(unique.values())).arguments if len(unique) == 1 else {"**": NOT_SAID}
+    return None if "**" in one else one
+
+
+def _offloaded(wraps: list[Wrap]) -> frozenset[str]:
+    said = [(name, value.it) for wrap in wraps for name, value in wrap.options.items() if value.known]
+    on = [name for name, value in said if value not in (None, False, "none")]
+    return frozenset(
+        part for part, words in (("optimizer", ("offload_optimizer",)), ("weights", ("offload_param", "cpu_offload")))
+        if any(word in name for name in on for word in words)
+    )  # fmt: skip
 
 
 def _checkpointing(trace: Trace, engines: list[Engine]) -> Value:
@@ -164,6 +193,7 @@ def _merge(events: list[Model], calls: list[Call], engines: list[Engine]) -> Tra
         quantization=_quantization(name, _first(event.quantization for event in reversed(events))),
         shape=find_shape(name.it) if name.known and isinstance(name.it, str) else None,
         causal=causal,
+        evidence=tuple(said),
         spread=any(_spreads(event.device_map) for event in events),
     )
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from t4lint.memory.blocks import Widths
+
 _TABLE = Path(__file__).parent / "checkpoints.csv"
 # Organisations that republish the checkpoints of others under the same name.
 _MIRRORS = frozenset({"unsloth"})
@@ -29,17 +31,29 @@ class Shape:
 
     id: str
     family: str
+    block: str  # the kind of block in blocks.csv; empty where it was not traced
     parameters: int
     layers: int
     hidden: int
     heads: int
     kv_heads: int
+    head_size: int
     intermediate: int
     vocabulary: int
     tied: bool | None
     experts: int
+    active_experts: int  # that a token goes through
     checkpoint_dtype: str
     source: str
+
+    @property
+    def widths(self) -> Widths | None:
+        """The widths of a block, as a token meets them: all active experts together; None for other models."""
+        if not (self.layers and self.hidden and self.heads and self.intermediate):
+            return None
+        size = self.head_size or self.hidden // self.heads
+        wide = self.intermediate * max(self.active_experts, 1)
+        return Widths(self.hidden, self.heads * size, (self.kv_heads or self.heads) * size, wide, self.heads)
 
     @property
     def embedding(self) -> int:
@@ -86,15 +100,18 @@ def _shape(row: dict[str, str]) -> Shape:
     return Shape(
         id=row["id"],
         family=row["family"],
+        block=row["block"],
         parameters=int(row["parameters"]),
         layers=int(row["layers"] or 0),
         hidden=int(row["hidden"] or 0),
         heads=int(row["heads"] or 0),
         kv_heads=int(row["kv_heads"] or 0),
+        head_size=int(row["head_size"] or 0),
         intermediate=int(row["intermediate"] or 0),
         vocabulary=int(row["vocabulary"] or 0),
         tied={"yes": True, "no": False}.get(row["tied"]),
         experts=int(row["experts"] or 0),
+        active_experts=int(row["active_experts"] or 0),
         checkpoint_dtype=row["checkpoint_dtype"],
         source=row["source"],
     )

@@ -69,11 +69,11 @@ def _finding(finding: Finding) -> dict[str, object]:
         "cell_line": at.cell_line,
         "message": finding.message,
         "help": finding.help,
-        "provenance": [_place(origin.location, origin.note) for origin in finding.provenance],
+        "provenance": [place(origin.location, origin.note) for origin in finding.provenance],
         "fix": _fix(finding.fix),
         "fingerprint": finding.fingerprint,
         "runs": list(finding.runs),
-        "related": [_place(related.location, related.note) for related in finding.related],
+        "related": [place(related.location, related.note) for related in finding.related],
         "suppressed": None if finding.suppressed is None else finding.suppressed.reason,
         "verdict": _verdict(finding.verdict),
         "effect": None if finding.effect is None else asdict(finding.effect),
@@ -87,7 +87,7 @@ def _fix(fix: Fix | None) -> dict[str, object] | None:
     return {"safety": fix.safety, "title": fix.title, "edits": edits}
 
 
-def _place(at: Location | None, note: str) -> dict[str, object]:
+def place(at: Location | None, note: str) -> dict[str, object]:
     if at is None:
         return {"path": None, "line": None, "column": None, "note": note}
     return {"path": at.path, "line": at.line, "column": at.column, "note": note}

@@ -156,3 +156,62 @@ class Report(Model):
     errors: list[Error]
     files: int
     runs: list[Run]
+
+
+class FitFact(Model):
+    """A number or choice that a prediction rests on, and where it was read."""
+
+    name: str
+    text: str
+    sure: bool
+    provenance: list[Place]
+
+
+class FitMissing(Model):
+    """What is not known, why, and the flag that says it."""
+
+    name: str
+    reason: str
+    flag: str
+
+
+class FitWay(Model):
+    """A change that lowers the peak; bytes."""
+
+    title: str
+    cost: str
+    low: int
+    high: int | None
+    expected: int
+    fits: bool
+
+
+class FitSection(Model):
+    """A part that another model adds."""
+
+    title: str
+    rows: list[tuple[str, str]]
+    note: str
+
+
+class FitStep(Model):
+    """One training step of a run: what fills the card, from what, and what would make it fit."""
+
+    run: int
+    answer: Literal["fits", "may not fit", "does not fit", "unknown"]
+    memory: Memory | None
+    bands: dict[str, tuple[int, int | None]]
+    moments: dict[str, tuple[int, int | None]]
+    facts: list[FitFact]
+    open: list[str]
+    missing: list[FitMissing]
+    ways: list[FitWay]
+    largest_batch: int | None
+    largest_length: int | None
+    sections: list[FitSection]
+
+
+class FitReport(Report):
+    """What `t4lint fit` writes: the report of all commands, and each training step."""
+
+    fit: list[FitStep]

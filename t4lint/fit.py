@@ -1,0 +1,162 @@
+"""`t4lint fit`: what fills the card in each run of a script, and what would make it fit.
+
+The runs are those that the check follows: each launch command, or the script by itself. Where a program has several
+worlds or training steps, equal ones are shown once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t4lint.devices import Target
+from t4lint.engine import Options, Session
+from t4lint.findings import Report
+from t4lint.memory import fill
+from t4lint.memory.estimate import Band
+from t4lint.memory.plan import Usage, usage
+from t4lint.memory.reading import Given, Reading, read
+from t4lint.memory.ways import Way, largest_batch, largest_length, spanned, ways
+from t4lint.trace import Step, Trace, Value
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+    from t4lint.interpret.worlds import Segment
+
+MAX_SHOWN = 4  # different steps of one run
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the report that another model adds: rows of (label, text), and a note below."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+    note: str = ""
+
+
+# What adds a section to a training step; None where it has nothing to say. `# communication` goes here.
+SECTIONS: list[Callable[[Trace, Step, Target], Section | None]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One training step of one run. Without `usage`, `reading.missing` says what is needed."""
+
+    run: int  # index into the report's runs
+    reading: Reading
+    limit: int  # bytes that are left for certain: the device's total less the largest context
+    usable: int  # bytes that may be left: the total less the smallest context
+    total: int
+    usage: Usage | None = None
+    peak: Band | None = None
+    expected: float = 0
+    ways: tuple[Way, ...] = ()
+    largest_batch: int | None = None
+    largest_length: int | None = None
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """`"fits"`, `"may not fit"`, `"does not fit"` or `"unknown"`."""
+        if self.peak is None:
+            return "unknown"
+        if self.peak[1] <= self.limit:
+            return "fits"
+        return "does not fit" if self.peak[0] > self.usable else "may not fit"
+
+
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """What `fit` found: the report that all commands make, and a `Fit` for each training step."""
+
+    report: Report
+    fits: tuple[Fit, ...] = field(default=())
+
+
+def fit(paths: Sequence[Path], options: Options, given: Given | None = None) -> FitReport:
+    """Predict the memory of each run of the scripts. Nothing of the user's is imported or run."""
+    session = _FitSession(options, given or Given())
+    files = session.collect(paths)
+    for script in session.order(files):
+        session.check_script(script)
+    report = session.report(files)
+    return FitReport(report, tuple(session.fits))
+
+
+class _FitSession(Session):
+    """Interprets as the check does, and measures steps instead of judging them."""
+
+    def __init__(self, options: Options, given: Given) -> None:
+        super().__init__(options, ())
+        self.given = given
+        self.fits: list[Fit] = []
+
+    def relevant(self, file: Path, commands: Sequence[object]) -> bool:
+        return True
+
+    def look_at_uncalled(self, file: Path) -> None:
+        """Modules that a run has loaded have no steps of their own."""
+
+    def judge_all(self, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
+        found = [
+            fit
+            for segment in segments
+            if not segment.uncalled
+            for fit in self.fits_of(machine, segment, number, launched)
+        ]
+        if not found:  # a training function that nothing in sight calls
+            found = [
+                fit
+                for segment in segments
+                if segment.uncalled
+                for fit in self.fits_of(machine, segment, number, launched)
+            ]
+        self.fits += found[:MAX_SHOWN]
+
+    def fits_of(self, machine: Machine, segment: Segment, number: int, launched: bool) -> list[Fit]:
+        from t4lint.interpret.worlds import Worlds
+
+        known = {library: Value(version) for library, version in machine.versions.items()}
+        found: dict[object, Fit] = {}
+        for trace in Worlds(machine, segment, known, launched).traces((Step,)):
+            filled = fill(trace)
+            for step in filled.all(Step):
+                if step.device.it == "cpu":
+                    continue
+                reading = read(trace, step, self.given)
+                key = (reading.facts, reading.missing, reading.plans)
+                if key not in found:
+                    found[key] = self.measured(reading, number, filled, step)
+        return list(found.values())
+
+    def measured(self, reading: Reading, number: int, trace: Trace, step: Step) -> Fit:
+        gpu = self.target.gpu
+        assert gpu is not None
+        limit, usable = gpu.total_memory - gpu.context_bytes[1], gpu.usable_bytes
+        sections = tuple(section for make in SECTIONS if (section := make(trace, step, self.target)) is not None)
+        if not reading.plans:
+            return Fit(number, reading, limit, usable, gpu.total_memory, sections=sections)
+        peak, expected = spanned(reading.plans)
+        worst = max((usage(plan) for plan in reading.plans), key=lambda use: use.expected)
+        return Fit(
+            number, reading, limit, usable, gpu.total_memory, worst, peak, expected,
+            ways(reading.plans, reading.shape, limit, causal=reading.causal),
+            largest_batch(reading.plans, limit), largest_length(reading.plans, limit), sections,
+        )  # fmt: skip
+
+
+def contract(fit: Fit) -> Mapping[str, object] | None:
+    """The `memory` of the JSON contract: bytes, context not included."""
+    if fit.usage is None or fit.peak is None:
+        return None
+    phases = {"forward": "forward", "optimizer": "optimizer"}
+    high = None if fit.peak[1] == float("inf") else int(fit.peak[1])
+    return {
+        "peak_allocated": int(fit.expected), "peak_reserved": None, "low": int(fit.peak[0]), "high": high,
+        "limit": fit.usable, "phase": phases.get(fit.usage.moment, "backward"),
+        "components": {name: int((low + up) / 2) for name, (low, up) in fit.usage.components.items() if up < float("inf")},
+        "basis": "closed form",
+    }  # fmt: skip

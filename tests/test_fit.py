@@ -1,0 +1,213 @@
+"""`t4lint fit`: what fills the card, from what, and what would make it fit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from t4lint.cli import main
+from t4lint.engine import Options
+from t4lint.fit import Fit, fit
+from t4lint.memory.adapters import lora
+from t4lint.memory.plan import Plan, usage
+from t4lint.memory.reading import Given
+from t4lint.memory.shapes import find_shape
+from t4lint.memory.ways import largest_batch, largest_length, spanned
+
+GIB = 2**30
+
+SFT = """
+import torch
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("{model}", dtype=torch.float16)
+args = SFTConfig(output_dir="out", per_device_train_batch_size={batch}, max_length=1024, gradient_checkpointing={checkpointing}, fp16=True)
+data = load_dataset("json", data_files="data.json")
+peft = LoraConfig(r=16, target_modules=["q_proj", "v_proj"], lora_dropout=0.05)
+SFTTrainer(model=model, args=args, train_dataset=data, peft_config=peft).train()
+"""
+LOOP = """
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("{model}", dtype=torch.float32).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+for batch in DataLoader(data, batch_size=4):
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def measured(folder: Path, text: str, **given: object) -> list[Fit]:
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    return list(fit([folder / "train.py"], Options(cwd=folder), Given(**given)).fits)  # type: ignore[arg-type]
+
+
+def sft(model: str = "Qwen/Qwen2.5-1.5B", batch: int = 1, checkpointing: bool = True) -> str:
+    return SFT.format(model=model, batch=batch, checkpointing=checkpointing)
+
+
+def test_adapters_on_a_small_base_fit(tmp_path: Path) -> None:
+    (found,) = measured(tmp_path, sft())
+    assert found.answer == "fits"
+    assert found.usage is not None and found.peak is not None
+    assert found.usage.components["weights"][0] == pytest.approx(2 * 1_543_714_304, rel=0.001)
+    assert not found.ways
+    assert found.largest_batch is not None and found.largest_batch > 1
+
+
+def test_a_large_batch_without_checkpointing_does_not_fit_and_the_cheapest_way_comes_first(tmp_path: Path) -> None:
+    (found,) = measured(tmp_path, sft(batch=16, checkpointing=False))
+    assert found.answer == "does not fit"
+    first = found.ways[0]
+    assert first.title.startswith("micro-batch") and first.fits
+    assert first.peak[1] <= found.limit
+
+
+def test_every_number_says_where_it_was_read(tmp_path: Path) -> None:
+    (found,) = measured(tmp_path, sft(batch=4))
+    origins = {fact.name: fact.origins for fact in found.reading.facts}
+    lines = {name: it[0].location.line for name, it in origins.items() if it and it[0].location is not None}
+    assert lines["model"] == lines["weights"] == 8
+    assert lines["micro-batch"] == lines["sequence length"] == 9
+    assert lines["trained"] == 11
+    assert "default of" in origins["optimizer"][0].note
+
+
+def test_what_is_not_known_is_asked_for(tmp_path: Path) -> None:
+    (found,) = measured(tmp_path, LOOP.format(model="me/private"))
+    assert found.answer == "unknown" and found.usage is None
+    assert {it.flag.split()[0] for it in found.reading.missing} == {"--model", "--sequence-length"}
+    (found,) = measured(tmp_path, LOOP.format(model="me/private"), model="gpt2", sequence_length=256)
+    assert found.answer == "fits"
+    assert found.usage is not None and found.usage.components["optimizer state"][0] == 8 * 124_439_808
+
+
+def test_a_head_that_classifies_has_no_logits(tmp_path: Path) -> None:
+    text = LOOP.replace("AutoModelForCausalLM", "AutoModelForSequenceClassification").format(model="bert-base-uncased")
+    (found,) = measured(tmp_path, text, sequence_length=128)
+    assert found.usage is not None and "logits" not in found.usage.components
+
+
+def test_each_launch_is_a_run_of_its_own(tmp_path: Path) -> None:
+    script = LOOP.replace("import torch\n", "import argparse\nimport torch\n", 1).replace(
+        "batch_size=4", "batch_size=options.batch"
+    ).format(model="gpt2")  # fmt: skip
+    parser = "parser = argparse.ArgumentParser()\nparser.add_argument('--batch', type=int, default=2)\noptions = parser.parse_args()\n"
+    (tmp_path / "train.py").write_text(script.replace("\nmodel =", f"\n{parser}model =", 1), encoding="utf-8")
+    (tmp_path / "run.sh").write_text("python train.py --batch 4\npython train.py --batch 64\n", encoding="utf-8")
+    found = fit([tmp_path], Options(cwd=tmp_path), Given(sequence_length=1024))
+    assert [it.reading.plans[0].batch for it in found.fits] == [4, 64]
+    assert [it.answer for it in found.fits][1] == "does not fit"
+    assert found.report.runs[1].launch == "run.sh:2"
+    batch = next(fact for fact in found.fits[1].reading.facts if fact.name == "micro-batch")
+    assert batch.origins[0].location is not None and batch.origins[0].location.path == "run.sh"
+
+
+def test_json_is_the_contract_and_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(sft(batch=16, checkpointing=False), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "train.py", "--output-format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    memory = report["memory"]
+    assert memory["low"] <= memory["peak_allocated"] <= memory["high"]
+    assert memory["limit"] < report["target"]["total_memory"]
+    assert memory["basis"] == "closed form" and memory["phase"] in ("forward", "backward", "optimizer")
+    step = report["fit"][0]
+    assert step["answer"] == "does not fit" and step["ways"][0]["fits"]
+    assert {"model", "micro-batch"} <= {fact["name"] for fact in step["facts"]}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_stay_within_the_terminal(tmp_path: Path, width: int) -> None:
+    from t4lint.report.fit_text import render
+
+    (tmp_path / "train.py").write_text(sft(batch=16, checkpointing=False), encoding="utf-8")
+    text = render(fit([tmp_path / "train.py"], Options(cwd=tmp_path)), colour=False, width=width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "What would make it fit" in text and "█" in text
+
+
+def test_no_training_step_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "empty.py"]) == 2
+    assert "No training step" in capsys.readouterr().out
+
+
+def test_a_target_without_a_gpu_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--target", "cpu", str(tmp_path)]) == 2
+    assert "no GPU" in capsys.readouterr().err
+
+
+# --- the model itself ---------------------------------------------------------------------------------------------
+
+
+def gpt2(**more: object) -> Plan:
+    shape = find_shape("gpt2")
+    assert shape is not None
+    plan = Plan(
+        parameters=shape.parameters, trainable=shape.parameters, embedding=shape.embedding, layers=shape.layers,
+        widths=shape.widths, kind=shape.block, vocabulary=shape.vocabulary, batch=4, length=512, autocast=True, fused=True,
+    )  # fmt: skip
+    return replace(plan, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch": 2}, {"length": 256}, {"checkpointing": True}, {"optimizer": "sgd"}, {"optimizer": "adamw_8bit"},
+        {"chunked_loss": True}, {"ranks": 4, "sharding": "fsdp"}, {"ranks": 4, "sharding": "zero3"},
+    ],
+)  # fmt: skip
+def test_what_saves_memory_lowers_both_edges(change: dict[str, object]) -> None:
+    before, after = usage(gpt2()).peak, usage(gpt2(**change)).peak
+    assert after[0] < before[0] and after[1] < before[1]
+
+
+@pytest.mark.parametrize(
+    "change", [{"eager": True}, {"accumulation": 2}, {"ranks": 2, "sharding": "ddp"}, {"copies_logits": True}]
+)
+def test_what_costs_memory_raises_the_upper_edge(change: dict[str, object]) -> None:
+    assert usage(gpt2(**change)).peak[1] > usage(gpt2()).peak[1]
+
+
+def test_foreach_peaks_in_the_optimizer_where_activations_are_few() -> None:
+    assert usage(gpt2(batch=1, length=32, fused=None, autocast=False, vocabulary=0)).moment == "optimizer"
+    assert usage(gpt2(batch=1, length=32, fused=None, autocast=False, vocabulary=0)).expected == pytest.approx(
+        20 * 124.4e6, rel=0.02
+    )
+
+
+def test_largest_values_are_the_last_that_fit() -> None:
+    limit = 8 * GIB
+    batch = largest_batch([gpt2()], limit)
+    length = largest_length([gpt2(batch=1)], limit)
+    assert batch is not None and length is not None
+    assert spanned([gpt2(batch=batch)])[0][1] <= limit < spanned([gpt2(batch=batch + 1)])[0][1]
+    assert spanned([gpt2(batch=1, length=length)])[0][1] <= limit < spanned([gpt2(batch=1, length=length + 64)])[0][1]
+    assert largest_batch([gpt2()], 1 * GIB) is None
+
+
+def test_lora_parameters_are_those_that_peft_prints() -> None:
+    """Counts that peft prints for these models: 4,194,304 (Llama-2 7B, rank 8, q and v) and 294,912 (GPT-2, rank 8)."""
+    llama, small = find_shape("meta-llama/Llama-2-7b-hf"), find_shape("gpt2")
+    assert llama is not None and small is not None
+    assert (made := lora(llama, ["q_proj", "v_proj"], 8)) is not None and made.parameters == 4_194_304
+    assert (made := lora(small, None, 8)) is not None and made.parameters == 294_912
+    assert lora(llama, ["no_such_layer"], 8) is None
+    saved = lora(llama, ["q_proj"], 8, saved=["lm_head", "embed_tokens"])
+    assert saved is not None and saved.whole == 2 * 32000 * 4096

@@ -34,8 +34,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Step, Trace
-from t4lint.trace.questions import on_gpu
+from t4lint.trace import FALSE, Engine, Step, Trace
+from t4lint.trace.questions import on_gpu, one_sample, written_length
 
 GIB = 2**30
 GROWS_WITH_BATCH = ("activation", "logit", "attention", "input", "loss")
@@ -49,17 +49,19 @@ GROWS_WITH_BATCH = ("activation", "logit", "attention", "input", "loss")
     "out of memory; {way_out}.",
     help="Lower the micro-batch and raise gradient accumulation by the same factor.",
     triggers=("batch",),
-    reads=(Step,),
+    reads=(Engine, Step),
     fix="unsafe",
 )
 def micro_batch_too_large(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None:
         return
     usable = float(trace.target.gpu.usable_bytes)
+    length = written_length(trace)
     for step in trace.all(Step):
         too_large = on_gpu(step.device) & step.micro_batch.test(lambda batch: batch >= 1) & step.peak.over(usable)
-        if _state_bytes(step, edge=0) > usable:
-            too_large &= FALSE
+        state, sample = one_sample(step)
+        if _state_bytes(step, edge=0) > usable or (length is not None and state + sample > usable):
+            too_large &= FALSE  # the state alone, or one sample: other rules'
         yield Candidate(
             step,
             too_large,

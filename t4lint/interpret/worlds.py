@@ -36,6 +36,7 @@ from t4lint.trace import (
     NOT_SAID,
     Autocast,
     Call,
+    Compile,
     Engine,
     Event,
     Gap,
@@ -54,7 +55,7 @@ from t4lint.trace import Step as OptimizerStep
 MAX_TESTS = 3  # eight worlds
 # what the quantities of a step are computed from
 QUANTIFIED: frozenset[type[Event]] = frozenset(
-    {Model, Optimizer, Engine, Loader, Launch, Wrap, Call, Autocast, OptimizerStep}
+    {Model, Optimizer, Engine, Loader, Launch, Wrap, Call, Autocast, Compile, OptimizerStep}
 )
 
 

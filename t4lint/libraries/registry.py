@@ -49,6 +49,7 @@ MODELS = {
     "pytorch_lightning": ("torch", "lightning"),
     "lightning_fabric": ("torch", "lightning"),
     "unsloth": ("torch", "transformers", "unsloth"),
+    "diffusers": ("torch", "transformers", "peft", "diffusers"),
     "flash_attn": ("torch", "flash_attn"),
     "flash_attn_interface": ("torch", "flash_attn"),
     "xformers": ("torch", "kernels"),

@@ -409,15 +409,13 @@ def anything(call: Call) -> Abstract:
     if last == "from_pretrained" and is_model_class(class_of(call)):
         return load_model(call, class_of(call))
     if last == "from_config" and is_model_class(class_of(call)):
-        return model_object(
-            call, class_of(call), Unknown("a model without a checkpoint"), requested_dtype(call), "create"
-        )
+        return model_object(call, class_of(call), shaped_as(call), requested_dtype(call), "create")
     if last == "from_pretrained" and class_of(call).endswith("Config"):
         return Object("config", call.name, {"$checkpoint": call.argument("pretrained_model_name_or_path", 0)})
     if last == "from_pretrained" and class_of(call).endswith(("Tokenizer", "TokenizerFast")):
         return Object("tokenizer", call.name)
     if is_model_class(last):
-        return model_object(call, last, Unknown("a model without a checkpoint"), None, "create")
+        return model_object(call, last, shaped_as(call), None, "create")
     if last in ("AdamW", "Adafactor"):
         from t4lint.libraries.torch import new_optimizer
 
@@ -447,6 +445,24 @@ def is_model_class(name: str) -> bool:
     return (
         name.startswith("AutoModel") or name.endswith(("Model", "LMHeadModel", "PreTrainedModel")) or "For" in name[1:]
     )
+
+
+def shaped_as(call: Call) -> Abstract:
+    """The checkpoint whose configuration a new model is built from: the name of its shape, not of its weights."""
+    config = call.machine.resolve(call.argument("config", 0))
+    if isinstance(config, Object) and isinstance(config.attributes.get("$checkpoint"), Abstract):
+        checkpoint: Abstract = config.attributes["$checkpoint"]
+        return checkpoint
+    return Unknown("a model without a checkpoint")
+
+
+def fields_of_config(call: Call, role: str) -> Abstract:
+    """The fields of a configuration that is built in the code, as a dict; unknown where there is none."""
+    config = call.machine.resolve(call.argument("config", 0)) if role == "create" else NONE
+    if not isinstance(config, Object) or config.kind != "config" or "$checkpoint" in config.attributes:
+        return Unknown("the model is not built from a configuration in the code")
+    given = {name: value for name, value in config.attributes.items() if not name.startswith("$")}
+    return DictValue({**given, "$class": Const(config.name.rpartition(".")[2])})
 
 
 def load_model(call: Call, cls: str) -> Abstract:
@@ -501,6 +517,7 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
         family=family,
         overflow=overflow,
         device_map=call.argument("device_map", None, Const(None)),
+        config=fields_of_config(call, role),
         evidence=cls,
     )
     if attention is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from t4lint.memory.plan import Adapters
 from t4lint.memory.shapes import Shape
+from t4lint.trace import Value
 
 # The layers of a block by name: (input width, output width), as sums of h(idden), q(ueries), k(eys), i(ntermediate).
 _SPLIT: Mapping[str, tuple[str, str]] = {
@@ -69,3 +71,24 @@ def vocabulary_parameters(shape: Shape, modules: Iterable[str]) -> int:
     """Parameters of the embedding and the output layer that a list of module names makes trainable."""
     named = {name.rpartition(".")[2] for name in modules} & _WHOLE_VOCABULARY
     return len(named) * shape.vocabulary * shape.hidden
+
+
+def adapters_of(fields: Mapping[str, Value], shape: Shape) -> Adapters | None:
+    """The adapters that the fields of a LoraConfig ask for; None where their size cannot be told."""
+
+    def plain(name: str, default: Any) -> Any:
+        value = fields.get(name)
+        return value.it if value is not None and value.known and value.it is not None else default
+
+    rank = plain("r", 8)  # peft's default
+    targets = fields.get("target_modules")
+    if targets is not None and not targets.known:
+        return None
+    names = targets.it if targets is not None else None
+    if isinstance(names, (set, tuple, frozenset)):
+        names = list(names)
+    saved = plain("modules_to_save", ())
+    return lora(
+        shape, names, int(rank) if isinstance(rank, (int, float)) else 8, dropout=bool(plain("lora_dropout", 0.0)),
+        dora=plain("use_dora", False) is True, saved=saved if isinstance(saved, (list, tuple)) else (),
+    )  # fmt: skip

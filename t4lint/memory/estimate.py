@@ -49,7 +49,6 @@ _AUTOCAST_COPY = 2
 _ACTIVATIONS_16BIT = 34
 _ACTIVATIONS_32BIT = 68
 _SCORES_16BIT = 5
-_LEAST_WIDTHS = 2.5
 
 
 def state_bytes(
@@ -101,12 +100,11 @@ def activation_bytes(
     *,
     sixteen_bit: bool,
     checkpointing: bool,
-    least: float = 0,
 ) -> Band:
     """Bytes that a transformer keeps for backward, without logits.
 
-    Low: each block's input in 16 bits, which stays even with checkpointing; or `least` bytes a token and layer, where
-    that is more. High: all of each block, in eager attention and without checkpointing; with it, one block's worth
+    For blocks that were not traced. Low: each block's input in 16 bits, which stays even with checkpointing. High: all
+    of each block, in eager attention and without checkpointing; with it, one block's worth
     besides the inputs.
     """
     tokens = batch * length
@@ -114,18 +112,8 @@ def activation_bytes(
     block += (1 if sixteen_bit else 2) * _SCORES_16BIT * batch * heads * length**2
     inputs = tokens * hidden * layers
     high = 4 * inputs + 2 * block if checkpointing else block * layers
-    low = float(max(2 * inputs, least * tokens * layers))
+    low = float(2 * inputs)
     return (low, max(low, float(high)))
-
-
-def least_of_block(hidden: int, intermediate: int, *, one_activation: bool = False, size: int = 2) -> float:
-    """Bytes a token that every plain block keeps for backward without checkpointing, whatever its kind.
-
-    The input of its first products, queries, attention output and the block's input (5 widths, of which narrow heads leave
-    some), and the input and output of the MLP's activation; a ReLU keeps only one (`one_activation`). Of elements of
-    `size` bytes. Saved tensors of GPT-2, BERT, Llama and OPT blocks in torch 2.13 are above it (tests/test_memory.py).
-    """
-    return size * (_LEAST_WIDTHS * hidden + (1 if one_activation else 2) * intermediate)
 
 
 def peak(components: Mapping[str, Band], *, accumulates: bool = False) -> Band:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from t4lint.devices import Gpu, Instance, Target, UnknownTarget, find_target
+from t4lint.memory.adapters import adapters_of, vocabulary_parameters
+from t4lint.memory.blocks import find_block
 from t4lint.memory.communication import allreduce_seconds, compute_seconds, pcie_seconds
-from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, least_of_block, logits_bytes, peak, state_bytes
+from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, logits_bytes, peak, state_bytes
+from t4lint.memory.images import find_image_model
 from t4lint.memory.recipe import Evidence, Recipe, known_optimizer, recipe_of
 from t4lint.memory.shapes import Shape, find_shape
 from t4lint.trace import NOT_SAID, Call, Event, Step, Trace, Value, unknown
@@ -27,9 +31,9 @@ _DIVIDES: Mapping[str, tuple[str, ...]] = {
 # FSDP2); ring all-reduce counts its own twice, so half of it goes in.
 _FSDP_TRAFFIC: Band = (3.0, 6.0)
 _BY_LENGTH = ("activations", "logits")
-# Families whose blocks are known to keep at least what `least_of_block` counts.
-_PLAIN_BLOCKS = frozenset({"gpt2", "bert", "roberta", "distilbert", "llama", "mistral", "qwen", "pythia", "opt"})
-_RELU = frozenset({"opt"})
+# Shares of what traced blocks keep: what is certain over versions and rates of dropout (without any, BERT keeps 82 %), and what
+# the most is, with room for padding masks.
+_SURELY_KEPT, _AT_MOST = 0.75, 1.25
 # Families whose decoder may see shorter sequences than the encoder.
 _TWO_LENGTHS = frozenset({"t5", "bart", "whisper"})
 # Full fine-tuning is presumed where nothing is said of frozen weights; with PEFT in sight at most this share trains.
@@ -67,7 +71,9 @@ def _upcast(name: Value) -> Mapping[str, Value]:
 def _filled(trace: Trace, step: Step) -> Event:
     recipe = recipe_of(trace, step)
     if isinstance(recipe, Value):
-        values = dict.fromkeys(("parameters", "peak", "components", "communication", "compute"), recipe)
+        values = dict.fromkeys(
+            ("parameters", "peak", "components", "communication", "compute", "trained_vocabulary"), recipe
+        )
     else:
         counted = parameters_of(recipe)
         components = _components(recipe, counted)
@@ -77,6 +83,7 @@ def _filled(trace: Trace, step: Step) -> Event:
             "peak": _peak(recipe, components, trace.target),
             "communication": _communication(recipe, counted, trace.target, step),
             "compute": _compute(recipe, counted, trace.target),
+            "trained_vocabulary": _trained_vocabulary(recipe),
         }
     missing: dict[str, Any] = {name: value for name, value in values.items() if getattr(step, name) == NOT_SAID}
     return replace(step, **missing)
@@ -87,6 +94,11 @@ def parameters_of(recipe: Recipe) -> Value:
     model = recipe.model
     if model.parameters.known:
         return model.parameters
+    if model.shape is not None and not model.name.known:
+        return Value(model.shape.parameters)
+    image = find_image_model(str(model.name.it)) if model.name.known else None
+    if image is not None and model.shape is None:
+        return replace(model.name, it=image.parameters)
     if not model.name.known:
         return model.name if model.name != NOT_SAID else unknown("the model is not known")
     if model.shape is None:
@@ -100,6 +112,11 @@ def trainable_band(recipe: Recipe, parameters: float, evidence: Evidence) -> Ban
     if trainable.known:
         evidence.take(trainable)
         return (trainable.it, trainable.it)
+    if recipe.adapters is not None and recipe.model.shape is not None:
+        made = adapters_of(recipe.adapters, recipe.model.shape)
+        if made is not None:
+            evidence.used += [value for value in recipe.adapters.values() if value.known]
+            return (made.parameters, made.parameters)
     if recipe.peft or _quantized(recipe):
         return (0.0, _ADAPTER_SHARE * parameters)
     if trainable != NOT_SAID:
@@ -117,6 +134,19 @@ def _all_train(recipe: Recipe) -> bool:
 
 def _quantized(recipe: Recipe) -> bool:
     return recipe.model.quantization.known and recipe.model.quantization.it not in (None, "none")
+
+
+def _trained_vocabulary(recipe: Recipe) -> Value:
+    """Parameters of the embedding and the output layer that `modules_to_save` of the adapters trains in full."""
+    if recipe.adapters is None:
+        return Value(0)
+    saved = recipe.adapters.get("modules_to_save")
+    if saved is None or not saved.known:
+        return Value(0) if saved is None else saved
+    if recipe.model.shape is None:
+        return unknown("the shape of the model is not known")
+    names = saved.it if isinstance(saved.it, (list, tuple)) else []
+    return replace(saved, it=vocabulary_parameters(recipe.model.shape, map(str, names)))
 
 
 # --- bytes -------------------------------------------------------------------------------------------------------
@@ -194,35 +224,64 @@ def _forward(recipe: Recipe, evidence: Evidence) -> dict[str, Band]:
     """Activations and logits; nothing is certain, and nothing bounded, without a shape, a batch and a length."""
     shape = recipe.model.shape
     batch, length = recipe.micro_batch, recipe.length
-    if shape is None or not shape.layers or not (batch.known and length.known):
+    if shape is None or not shape.layers or not (batch.known and length.known and length.it):
         return {"activations": (0.0, math.inf)}
     two_lengths = shape.family in _TWO_LENGTHS
     sizes = (evidence.take(batch).it, evidence.take(length).it)
     # Without a causal model in sight, there may still be logits of any kind: they only raise the upper edge.
     low, high = logits_bytes(*sizes, shape.vocabulary, sixteen_bit=_sixteen_bit(recipe))
     certain = recipe.model.causal and not recipe.chunked_loss and not two_lengths
-    activations = activation_bytes(
+    activations = _blocks(recipe, shape, *sizes) or activation_bytes(
         *sizes, shape.layers, shape.hidden, shape.heads,
-        sixteen_bit=_sixteen_bit(recipe), checkpointing=recipe.checkpointing.it is True, least=_least(recipe, shape),
+        sixteen_bit=_sixteen_bit(recipe), checkpointing=recipe.checkpointing.it is True,
     )  # fmt: skip
-    # Below the lowest layer that trains, nothing is kept.
-    kept = _all_train(recipe) and not two_lengths
+    # Below the lowest layer that trains, nothing is kept; adapters are in all layers unless they are told otherwise.
+    kept = (_all_train(recipe) or _adapted_in_all_layers(recipe)) and not two_lengths
     return {
         "activations": activations if kept else (0.0, activations[1]),
         "logits": (low if certain else 0.0, high),
     }
 
 
-def _least(recipe: Recipe, shape: Shape) -> float:
-    """Bytes a token and layer that are certainly kept; 0 where checkpointing or another block may keep less."""
-    if not (recipe.checkpointing.known and recipe.checkpointing.it is False):
-        return 0
-    if recipe.chunked_kernels or not shape.intermediate or shape.experts or shape.family not in _PLAIN_BLOCKS:
-        return 0
-    exact = recipe.mixed_precision.it == "no" and recipe.model.dtype.it == "float32"
-    return least_of_block(
-        shape.hidden, shape.intermediate, one_activation=shape.family in _RELU, size=4 if exact else 2
+def _blocks(recipe: Recipe, shape: Shape, batch: float, length: float) -> Band | None:
+    """Activations by what the blocks of the model's kind keep, over all ways in which it may be trained.
+
+    The lower edge leaves room for other versions, rates of dropout and kernels; kernels made for memory, and compiled models, keep
+    less than the traced blocks by an unknown amount, and experts may be skipped.
+    """
+    widths = shape.widths
+    if widths is None or not shape.block:
+        return None
+    precision, dtype = recipe.mixed_precision.it, recipe.model.dtype.it
+    ways = product(
+        (True, False)
+        if dtype is None or recipe.sharding.it != "none"
+        else (dtype in _SIXTEEN_BIT or _quantized(recipe),),
+        (True, False) if precision is None else (precision != "no",),
+        (True,) if _all_train(recipe) else (False,) if _adapted_in_all_layers(recipe) else (True, False),
     )
+    found = [
+        block for sixteen, autocast, trained in ways
+        if (block := find_block(shape.block, sixteen_bit_weights=sixteen, autocast=autocast, trained=trained))
+    ]  # fmt: skip
+    tokens = batch * length
+    whole = [shape.layers * block.kept(widths) * tokens for block in found]
+    eager = [shape.layers * block.kept(widths, length, eager=recipe.eager is not False) * tokens for block in found]
+    few = [shape.layers * block.checkpointed * widths.hidden * tokens for block in found]
+    work = max(block.work(widths, length, eager=recipe.eager is not False) * tokens for block in found)
+    low = _SURELY_KEPT * min(few)
+    reduced = recipe.chunked_kernels or recipe.compiled or shape.experts
+    if recipe.checkpointing.it is False and not reduced:
+        low = _SURELY_KEPT * min(whole)
+    high = _AT_MOST * max(eager) + work
+    if recipe.checkpointing.it is True:
+        high = _AT_MOST * (max(few) + max(eager) / shape.layers) + work
+    return (low, max(low, high))
+
+
+def _adapted_in_all_layers(recipe: Recipe) -> bool:
+    fields = recipe.adapters
+    return fields is not None and not {"layers_to_transform", "layers_pattern", "modules_to_save"} & set(fields)
 
 
 def _peak(recipe: Recipe, components: Value, target: Target) -> Value:

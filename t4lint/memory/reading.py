@@ -6,12 +6,12 @@ it. What has only a few possible values (a dtype, a switch) is taken in each of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from t4lint.memory.adapters import lora
+from t4lint.memory.adapters import adapters_of
 from t4lint.memory.estimate import optimizer_kind
 from t4lint.memory.images import ImageModel, find_image_model
 from t4lint.memory.plan import Adapters, Plan
@@ -190,7 +190,6 @@ def _plans(
     adapters, trainable = _trained(recipe, shape, quantized, found)
     whole = shape.parameters if shape is not None else image.parameters if image is not None else 0
     kind, guessed = _kind(shape)
-    eager = any(event.attention.it == "eager" for event in trace.all(type_of_model()) if event.attention.known)
     for dtype, precision, checkpointed, shared, count in list(
         product(dtypes, precisions, checkpointing, sharding, accumulation)
     )[:MAX_PLANS]:
@@ -208,16 +207,10 @@ def _plans(
             image_work=scale * image.work_bytes(autocast, dtype) if image else 0,
             weights=str(dtype), autocast=autocast, quantization=quantized or "none",
             double_quantization=None, optimizer=optimizer, fused=fused, batch=batch, length=length,
-            accumulation=count, checkpointing=checkpointed, eager=eager, chunked_loss=recipe.chunked_loss,
+            accumulation=count, checkpointing=checkpointed, eager=recipe.eager is True, chunked_loss=recipe.chunked_loss,
             copies_logits=any(role == "Accelerator" for role in recipe.engines), adapters=adapters, ranks=ranks,
             sharding=shared, bucket_view=bucket_view, offload=recipe.offloaded,
         )  # fmt: skip
-
-
-def type_of_model() -> Any:
-    from t4lint.trace import Model
-
-    return Model
 
 
 def step_fused(trace: Trace) -> bool | None:
@@ -296,7 +289,7 @@ def _trained(
             return None, float(trainable.it)
         found.say("trained", "all parameters")
         return None, None
-    made = _adapters(recipe.adapters, shape) if recipe.adapters is not None and shape is not None else None
+    made = adapters_of(recipe.adapters, shape) if recipe.adapters is not None and shape is not None else None
     if made is not None and recipe.adapters is not None:
         found.say("trained", f"adapters of {_count(made.parameters)} parameters", recipe.adapters.get("r"))
         return made, None
@@ -304,25 +297,6 @@ def _trained(
     guess = Adapters(0.005 * whole, 2.0 * (shape.layers * shape.hidden if shape else 0), 0)
     found.open.append("adapters: their size could not be read; half a percent of the model is counted")
     return guess, None
-
-
-def _adapters(fields: Mapping[str, Value], shape: Shape) -> Adapters | None:
-    def plain(name: str, default: Any) -> Any:
-        value = fields.get(name)
-        return value.it if value is not None and value.known and value.it is not None else default
-
-    rank = plain("r", 8)  # peft's default
-    targets = fields.get("target_modules")
-    if targets is not None and not targets.known:
-        return None
-    names = targets.it if targets is not None else None
-    if isinstance(names, (set, tuple, frozenset)):
-        names = list(names)
-    saved = plain("modules_to_save", ())
-    return lora(
-        shape, names, int(rank) if isinstance(rank, (int, float)) else 8, dropout=bool(plain("lora_dropout", 0.0)),
-        dora=plain("use_dora", False) is True, saved=saved if isinstance(saved, (list, tuple)) else (),
-    )  # fmt: skip
 
 
 def _has_logits(recipe: Recipe, shape: Shape) -> bool:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from t4lint.memory.configs import shape_of_config
 from t4lint.memory.estimate import optimizer_kind
 from t4lint.memory.shapes import Shape, find_shape
 from t4lint.trace import (
     NOT_SAID,
     Autocast,
     Call,
+    Compile,
     Engine,
     Launch,
     Loader,
@@ -90,6 +92,8 @@ class Recipe:
     peft: bool
     adapters: Mapping[str, Value] | None  # the fields of the one LoRA configuration in sight
     engines: tuple[str, ...]  # their roles
+    compiled: bool  # may the model be compiled, which keeps less
+    eager: bool | None  # is attention eager; None where nothing says
     offloaded: frozenset[str]  # what certainly leaves the card: "optimizer", "weights"
 
 
@@ -101,6 +105,8 @@ def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
     models = [model for model in models_of(trace) if model.trainable.it != 0 or not model.trainable.known]
     if not models and presumed:
         models = [_merge([Model(where=step.where, name=Value(presumed))], [], list(trace.all(Engine)))]
+    if step.trains.known and any(model.subject == step.trains.it for model in models):
+        models = [model for model in models if model.subject == step.trains.it]
     if not models:
         return unknown("no model in sight")
     if len(models) > 1:
@@ -127,8 +133,25 @@ def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
         peft="peft" in trace.imported or "unsloth" in trace.imported,
         adapters=_adapters(trace),
         engines=tuple(engine.role for engine in engines),
+        compiled=_compiled(trace),
+        eager=_eager(trace),
         offloaded=_offloaded(wraps),
     )
+
+
+def _compiled(trace: Trace) -> bool:
+    switches = [call.arguments["torch_compile"] for call in trace.all(Call) if "torch_compile" in call.arguments]
+    return any(trace.all(Compile)) or any(not value.known or value.it not in (None, False) for value in switches)
+
+
+def _eager(trace: Trace) -> bool | None:
+    """transformers takes scaled dot product attention by itself since 4.36 (all of its larger families since 4.48)."""
+    said = [
+        model.attention.it for model in trace.all(Model) if model.attention.known and model.attention.it is not None
+    ]
+    if said:
+        return str(said[-1]) == "eager"
+    return False if trace.version_at_least("transformers", "4.48").holds else None
 
 
 def _adapters(trace: Trace) -> Mapping[str, Value] | None:
@@ -191,11 +214,17 @@ def _merge(events: list[Model], calls: list[Call], engines: list[Engine]) -> Tra
         parameters=_first(event.parameters for event in reversed(events)),
         trainable=_first(event.trainable for event in reversed(events)),
         quantization=_quantization(name, _first(event.quantization for event in reversed(events))),
-        shape=find_shape(name.it) if name.known and isinstance(name.it, str) else None,
+        shape=find_shape(name.it) if name.known and isinstance(name.it, str) else _built_shape(events),
         causal=causal,
         evidence=tuple(said),
         spread=any(_spreads(event.device_map) for event in events),
     )
+
+
+def _built_shape(events: list[Model]) -> Shape | None:
+    """The shape of a model that the code builds from a configuration of its own."""
+    said = [event.config.it for event in events if event.config.known and isinstance(event.config.it, dict)]
+    return shape_of_config(said[0]) if said else None
 
 
 def _spreads(device_map: Value) -> bool:

@@ -152,6 +152,7 @@ class Model(Event):
     device_map: Value = NOT_SAID
     family: Value = NOT_SAID  # the architecture, as transformers' model_type names it
     overflow: Value = NOT_SAID  # where the family leaves the range of float16: "forward", "backward", "none"
+    config: Value = NOT_SAID  # fields of a configuration that the code gives, with its class under "$class"
     keeps: Value = NOT_SAID  # modules that a load in float16 keeps in float32, as text; empty for none
 
 
@@ -366,6 +367,7 @@ class Step(Event):
     through_scaler: Value = NOT_SAID
     gradients: Value = NOT_SAID  # dtypes of the gradients that it takes, as a tuple of names
     trains: Value = NOT_SAID  # the subject of the model whose parameters it changes
+    trained_vocabulary: Value = NOT_SAID  # parameters of embedding and output layer that adapters train in full
     engine: str = ""
 
 

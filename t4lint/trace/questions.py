@@ -22,6 +22,7 @@ from t4lint.trace.trace import Trace
 from t4lint.trace.values import FALSE, Fact, Value
 
 E = TypeVar("E", bound=Event)
+GROWS_WITH_BATCH = ("activations", "logits")
 
 
 def on_gpu(device: Value) -> Fact:
@@ -100,6 +101,21 @@ def lowest(step: Step, *parts: str) -> float:
     """The lower edge of some parts of the memory of a step, in bytes; a part that is not known counts as nothing."""
     bands: Mapping[str, tuple[float, float]] = step.components.it or {}
     return float(sum(bands[part][0] for part in parts if part in bands))
+
+
+def one_sample(step: Step) -> tuple[float, float]:
+    """(bytes that stay whatever the batch is, bytes of one sample more), by the lower edges of the estimate."""
+    bands: Mapping[str, tuple[float, float]] = step.components.it or {}
+    growing = sum(band[0] for name, band in bands.items() if name in GROWS_WITH_BATCH)
+    state = sum(bands[name][0] for name in ("weights", "optimizer") if name in bands)
+    batch = step.micro_batch.it if isinstance(step.micro_batch.it, int) and step.micro_batch.it > 0 else 1
+    return float(state), growing / batch
+
+
+def written_length(trace: Trace) -> Value | None:
+    """The longest sequence that the engine allows, where it is known."""
+    lengths = [engine.sequence_length for engine in trace.all(Engine) if engine.sequence_length.known]
+    return lengths[-1] if lengths and lengths[-1].it else None
 
 
 def only_checkpoint(trace: Trace) -> Value | None:

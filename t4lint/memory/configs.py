@@ -1,0 +1,113 @@
+"""Shapes from configurations: a `config.json`, or the fields that a program gives to a configuration class.
+
+`configs.csv` holds the defaults of transformers' configuration classes, which count where a field is not given
+(`scripts/build_configs.py`). Parameters are counted from the shape: products, norms, biases and embeddings of the kinds of
+block that are known; another kind has no shape.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from t4lint.memory.blocks import kind_of
+from t4lint.memory.shapes import Shape
+
+_TABLE = Path(__file__).parent / "configs.csv"
+# One name for what families call differently.
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
+    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers"),
+    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads"),
+    "kv_heads": ("num_key_value_heads",),
+    "head_size": ("head_dim", "d_kv"),
+    "intermediate": ("intermediate_size", "n_inner", "ffn_dim", "d_ff", "hidden_dim", "encoder_ffn_dim"),
+    "vocabulary": ("vocab_size",),
+    "positions": ("max_position_embeddings", "n_positions"),
+}
+# Kinds whose MLP has a gate, kinds with biases in their products, and kinds that learn positions.
+_GATED = frozenset({"llama", "qwen3", "gemma", "gemma2", "gemma3", "olmo2", "t5-gated"})
+_BIASED = frozenset({"gpt2", "bert", "distilbert", "opt", "gpt_neox", "bloom", "phi", "bart", "vit", "deberta-v2"})
+_POSITIONS = frozenset({"gpt2", "bert", "distilbert", "opt", "bart"})
+_TIED = frozenset({"gpt2", "gemma", "gemma2", "gemma3", "bert", "distilbert", "opt", "bloom", "bart", "t5"})
+
+
+def shape_of_file(path: Path) -> Shape | None:
+    """The shape in a `config.json`; None where it is no configuration of a known kind."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return shape_of_config(fields, str(path)) if isinstance(fields, dict) else None
+
+
+def shape_of_config(fields: Mapping[str, Any], name: str = "") -> Shape | None:
+    """The shape that a configuration describes; `"$class"` names its class where `model_type` is not given."""
+    model_type = str(fields.get("model_type") or _type_of_class(str(fields.get("$class", ""))))
+    if not (block := kind_of(model_type)):
+        return None
+    sizes = {key: _number(fields, model_type, words) for key, words in _SYNONYMS.items()}
+    hidden, layers, heads, vocabulary = (sizes[key] for key in ("hidden", "layers", "heads", "vocabulary"))
+    if not (hidden and layers and heads and vocabulary):
+        return None
+    wide = sizes["intermediate"] or 4 * hidden
+    head_size = sizes["head_size"] or hidden // heads
+    kv_heads = sizes["kv_heads"] or heads
+    experts = _plain(fields, model_type, "num_local_experts") or _plain(fields, model_type, "num_experts")
+    active = _plain(fields, model_type, "num_experts_per_tok") if experts else 0
+    tied = fields.get("tie_word_embeddings")
+    tied = tied if isinstance(tied, bool) else block in _TIED
+    shape = Shape(
+        id=name or f"a model of {fields.get('$class') or model_type}", family=model_type, block=block, parameters=0,
+        layers=layers, hidden=hidden, heads=heads, kv_heads=kv_heads, head_size=head_size, intermediate=wide,
+        vocabulary=vocabulary, tied=tied, experts=experts, active_experts=active, checkpoint_dtype="", source=name or "the code",
+    )  # fmt: skip
+    count = layers * _block_parameters(shape) + shape.embedding
+    count += hidden * sizes["positions"] if block in _POSITIONS else 0
+    return Shape(**{field: getattr(shape, field) for field in Shape.__slots__} | {"parameters": count})
+
+
+def _block_parameters(shape: Shape) -> int:
+    """Parameters of one block."""
+    hidden, queries, keys = shape.hidden, shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    attention = hidden * (2 * queries + 2 * keys)
+    mlp = (3 if shape.block in _GATED else 2) * hidden * shape.intermediate
+    mlp = mlp * shape.experts + hidden * shape.experts if shape.experts else mlp
+    biases = queries + 2 * keys + 2 * hidden + shape.intermediate if shape.block in _BIASED else 0
+    norms = (4 if shape.block in _BIASED else 2) * hidden
+    return attention + mlp + biases + norms
+
+
+def _number(fields: Mapping[str, Any], model_type: str, words: tuple[str, ...]) -> int:
+    for source in (fields, _defaults().get(model_type, {})):
+        for word in words:
+            value = source.get(word)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return int(value)
+            if word in source and value is not None and source is fields:
+                return 0  # given, but no number: nothing may be taken in its place
+    return 0
+
+
+def _plain(fields: Mapping[str, Any], model_type: str, word: str) -> int:
+    return _number(fields, model_type, (word,))
+
+
+def _type_of_class(name: str) -> str:
+    """`"LlamaConfig"` → `"llama"`."""
+    return next((kind for kind, fields in _defaults().items() if fields["$class"] == name), "")
+
+
+@cache
+def _defaults() -> Mapping[str, Mapping[str, Any]]:
+    """model_type → field → default."""
+    found: dict[str, dict[str, Any]] = {}
+    with _TABLE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            fields = found.setdefault(row["model_type"], {"$class": row["class"]})
+            fields[row["field"]] = int(row["value"])
+    return found

@@ -1365,10 +1365,94 @@ THREE_BILLION = holding(11, parameters=Value(3_000_000_000))
 LOST = [Gap(frozenset({Backward}), "an unknown call")]
 
 
+def growing(activations: float, length: Any = 1024, off: Any = False, **fields: Any) -> list[Event]:
+    """A step of which activations take so many GiB beside 4 GiB of state."""
+    band = (activations * GIB, 1.3 * activations * GIB)
+    parts = Value({"weights": (4 * GIB, 4 * GIB), "activations": band})
+    settings = engine(Value("fp16"), activation_checkpointing=Value(off), sequence_length=Value(length))
+    fields.setdefault("peak", Value(((4 + activations) * GIB, (4 + 1.3 * activations) * GIB)))
+    return [settings, step(micro_batch=Value(4), components=parts, **fields)]
+
+
+def random_weights() -> Model:
+    return Model(where=at(5), role="create", dtype=Value("float32"))
+
+
+def saves(names: Value | None = None) -> Call:
+    given = {"modules_to_save": names or written(["lm_head", "embed_tokens"])}
+    return Call(where=at(8), function="peft.LoraConfig", arguments=given)
+
+
+def vocabulary(count: float) -> Step:
+    return holding(3, trained_vocabulary=Value(count))
+
+
+def sdxl(name: str = "stabilityai/stable-diffusion-xl-base-1.0") -> Model:
+    return Model(where=at(5), role="load", name=written(name), evidence="diffusers.UNet2DConditionModel")
+
+
 def noticed(value: Value) -> Switch:
     return Switch(where=at(6), name=ANOMALY, value=value)
 
 
+CASES += [
+    ("activation-checkpointing-off", "nearly full", [YES], trace(*growing(9))),
+    ("activation-checkpointing-off", "room", [NO], trace(*growing(4))),
+    ("activation-checkpointing-off", "over the card", [NO], trace(*growing(12))),
+    ("activation-checkpointing-off", "on", [NO], trace(*growing(9, off=True))),
+    ("activation-checkpointing-off", "few activations", [NO], trace(*growing(1, peak=Value((13 * GIB, 15 * GIB))))),
+    ("activation-checkpointing-off", "unknown", [MAYBE], trace(*growing(9, peak=DARK))),
+    ("sequence-length-too-long", "one sample is over", [YES], trace(*growing(44))),
+    ("sequence-length-too-long", "a smaller batch fits", [NO], trace(*growing(16))),
+    (
+        "sequence-length-too-long",
+        "the state alone is over",
+        [NO],
+        trace(engine(Value("fp16"), sequence_length=Value(64)), holding(16)),
+    ),
+    (
+        "sequence-length-too-long",
+        "unknown",
+        [MAYBE],
+        trace(engine(Value("fp16"), sequence_length=Value(64)), step(components=DARK)),
+    ),
+    ("large-model-pretraining", "large", [YES], trace(random_weights(), step(parameters=Value(1.1e9)))),
+    ("large-model-pretraining", "small", [NO], trace(random_weights(), step(parameters=Value(1.2e8)))),
+    (
+        "large-model-pretraining",
+        "a checkpoint beside it",
+        [NO],
+        trace(random_weights(), base_model(), step(parameters=Value(1.1e9))),
+    ),
+    ("large-model-pretraining", "unknown", [MAYBE], trace(random_weights(), step(parameters=DARK))),
+    ("lora-trains-full-embeddings", "large", [YES], trace(saves(), vocabulary(0.5e9))),
+    ("lora-trains-full-embeddings", "small", [NO], trace(saves(), vocabulary(0.06e9))),
+    ("lora-trains-full-embeddings", "none", [NO], trace(saves(Value(None)), vocabulary(0))),
+    ("lora-trains-full-embeddings", "unknown", [MAYBE], trace(saves(), holding(3, trained_vocabulary=DARK))),
+    (
+        "adam-fp32-state",
+        "many",
+        [YES],
+        trace(engine(Value("fp16"), optimizer=written("adamw_torch")), holding(3, 3, 6)),
+    ),
+    ("adam-fp32-state", "few", [NO], trace(engine(Value("fp16"), optimizer=written("adamw_torch")), holding(1, 1, 2))),
+    (
+        "adam-fp32-state",
+        "8 bits",
+        [NO],
+        trace(engine(Value("fp16"), optimizer=written("adamw_8bit")), holding(6, 6, 3)),
+    ),
+    ("adam-fp32-state", "unknown", [MAYBE], trace(engine(Value("fp16"), optimizer=DARK), holding(3, 3, 6))),
+    ("sdxl-without-memory-savings", "full", [YES], trace(sdxl(), step())),
+    (
+        "sdxl-without-memory-savings",
+        "adapters and checkpointing",
+        [NO],
+        trace(sdxl(), asks("peft.LoraConfig"), asks("gradient_checkpointing_enable"), step()),
+    ),
+    ("sdxl-without-memory-savings", "the first version", [NO], trace(sdxl("runwayml/stable-diffusion-v1-5"), step())),
+    ("sdxl-without-memory-savings", "unknown", [MAYBE], trace(replace(sdxl(), name=DARK), step())),
+]
 CASES += [
     ("training-state-exceeds-gpu", "full", [YES], trace(holding(6, 6, 12))),
     ("training-state-exceeds-gpu", "one place, two steps", [YES], trace(holding(6, 6, 12), holding(6, 6, 12))),
@@ -1959,6 +2043,22 @@ def test_micro_batch_says_what_fits() -> None:
     assert words["way_out"] == "a micro-batch of 8 with 4 accumulation steps fits"
     alone = only("micro-batch-too-large", trace(full(batch=1))).words
     assert "even one sample" in str(alone["way_out"])
+
+
+def test_too_long_is_said_of_the_length_and_not_of_the_batch() -> None:
+    made = trace(engine(Value("fp16"), sequence_length=written(65536, 12)), full(batch=1))
+    assert only("sequence-length-too-long", made).words["length"] == 65536
+    assert not any(candidate.when.holds for candidate in judge("micro-batch-too-large", made))
+
+
+def test_embeddings_that_do_not_fit_are_an_error() -> None:
+    assert only("lora-trains-full-embeddings", trace(saves(), vocabulary(0.5e9))).severity is None
+    assert only("lora-trains-full-embeddings", trace(saves(), vocabulary(2.5e9))).severity == "error"
+
+
+def test_days_of_pretraining() -> None:
+    words = only("large-model-pretraining", trace(random_weights(), step(parameters=Value(1e9)))).words
+    assert words["days"] == pytest.approx(69.4, abs=0.1)
 
 
 def test_a_container_makes_the_unset_interface_a_warning() -> None:

@@ -15,8 +15,8 @@ brings it to about 6 bytes a parameter.
 
 ## When it is right to ignore it
 
-When tokens were added, the sum was seen to fit, and the base is small. Vocabularies of less than 100 million parameters, and
-models whose shape is not known, are not judged. Embeddings in `target_modules` get adapters of low rank and are small.
+When tokens were added, the sum was seen to fit, and the base is small. Less than 250 million parameters, and models whose
+shape is not known, are not judged. Embeddings in `target_modules` get adapters of low rank and are small.
 
 ## Sources
 
@@ -33,7 +33,7 @@ from t4lint.trace import FALSE, Call, Step, Trace, Value
 from t4lint.trace.questions import lowest, on_gpu
 
 GIB = 2**30
-LARGE = 100_000_000  # parameters
+LARGE = 250_000_000  # parameters: a tenth of the card at the least bytes
 LEAST_BYTES = 6  # a parameter: copy and gradient in 16 bits, two moments in 8 bits
 USUAL_BYTES = 16
 

@@ -264,6 +264,8 @@ def _blocks(recipe: Recipe, shape: Shape, batch: float, length: float) -> Band |
         block for sixteen, autocast, trained in ways
         if (block := find_block(shape.block, sixteen_bit_weights=sixteen, autocast=autocast, trained=trained))
     ]  # fmt: skip
+    if not found:
+        return None
     tokens = batch * length
     whole = [shape.layers * block.kept(widths) * tokens for block in found]
     eager = [shape.layers * block.kept(widths, length, eager=recipe.eager is not False) * tokens for block in found]

@@ -1,17 +1,20 @@
 """Hold the closed form of memory against traced peaks, and against what others measured on real GPUs.
 
-    python benchmarks/memory_model.py [--peaks timm_a100_peaks.csv] [--write]
+    python benchmarks/memory_model.py --trace                          trace the cases anew into memory_traces.csv
+    python benchmarks/memory_model.py [--peaks FILE] [--write]         compare; write the tables of docs/memory.md
 
 Each configuration is traced (benchmarks/tracing.py) for two training steps on a GPU that is not there, with the real model
-of transformers and the real optimizer; `t4lint/memory/plan.py` says its band without seeing the trace. With `--write` the
-tables of docs/memory.md are made anew.
+of transformers and the real optimizer; `t4lint/memory/plan.py` says its band without seeing the trace.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
+import statistics
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from t4lint.memory.adapters import lora  # noqa: E402
-from t4lint.memory.plan import Plan, usage  # noqa: E402
+from t4lint.memory.plan import MIB, Plan, Usage, usage  # noqa: E402
 from t4lint.memory.shapes import Shape, find_shape  # noqa: E402
 
 GIB = 2**30
 PAGE = ROOT / "docs" / "memory.md"
+TRACES = ROOT / "benchmarks" / "memory_traces.csv"
+BEGIN, END = "<!-- tables: python benchmarks/memory_model.py --write -->", "<!-- end of tables -->"
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ def configuration(shape: Shape) -> Any:
     }  # fmt: skip
     if kind in ("t5",):
         fields = {"vocab_size": shape.vocabulary, "d_model": shape.hidden, "num_layers": shape.layers // 2, "d_kv":
-                  shape.head_size, "num_heads": shape.heads, "d_ff": shape.intermediate}  # fmt: skip
+                  shape.head_size, "num_heads": shape.heads, "d_ff": shape.intermediate, "decoder_start_token_id": 0}  # fmt: skip
         if shape.block == "t5-gated":
             fields["feed_forward_proj"] = "gated-gelu"
     if kind in ("distilbert",):
@@ -221,40 +226,249 @@ def optimizer_of(case: Case, parameters: list[Any]) -> Any:
     return torch.optim.AdamW(parameters, foreach=None if case.optimizer == "adamw" else False)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peaks", type=Path)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--only", default="")
-    args = parser.parse_args()
+# --- stored traces ------------------------------------------------------------------------------------------------
+
+
+def trace_all(only: str) -> None:
+    """Trace the cases anew, and store each peak as soon as it is known."""
     import bitsandbytes  # noqa: F401  before torch.cuda answers as a T4 does
     import peft  # noqa: F401
+    import torch
     import tracing
     import transformers
 
     tracing.install()
     transformers.logging.set_verbosity_error()
+    versions = f"torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}"
     for case in CASES:
-        if args.only not in f"{case.name} {case.recipe}":
+        if only not in f"{case.name} {case.recipe}":
             continue
-        use = usage(plan_of(case))
         try:
             peak, phases = traced(case)
         except Exception as error:
-            print(case.name, case.recipe, type(error).__name__, str(error)[:200])
+            print(case.name, case.recipe, type(error).__name__, str(error)[:200], file=sys.stderr)
             continue
-        low, high = use.peak
-        print(
-            f"{case.name:38} B{case.batch} T{case.length} {case.recipe:50} traced {peak / GIB:.2f} "
-            f"expected {use.expected / GIB:.2f} {100 * (use.expected / peak - 1):+.0f}% band {low / GIB:.2f}-{high / GIB:.2f} "
-            f"{'' if low <= peak <= high else 'OUTSIDE'} {use.moment}",
-            {k: round(v / GIB, 2) for k, v in phases.items()},
-            {k: (round(v[0] / GIB, 2), round(v[1] / GIB, 2)) for k, v in use.components.items()},
-            {k: round((v[0] + v[1]) / 2 / GIB, 2) for k, v in use.moments.items()},
-            flush=True,
+        moment = max(phases, key=lambda phase: phases[phase])
+        store({**key_of(case), "peak": str(peak), "phase": moment, "versions": versions})
+        print(line_of(case, peak), flush=True)
+
+
+def key_of(case: Case) -> dict[str, str]:
+    return {
+        "model": case.name,
+        "batch": str(case.batch),
+        "length": str(case.length),
+        "recipe": case.recipe,
+        "head": case.head,
+    }
+
+
+def store(row: dict[str, str]) -> None:
+    rows = {tuple(list(it.values())[:5]): it for it in stored()}
+    rows[tuple(list(row.values())[:5])] = row
+    with TRACES.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*key_of(CASES[0]), "peak", "phase", "versions"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+
+
+def stored() -> list[dict[str, str]]:
+    if not TRACES.exists():
+        return []
+    with TRACES.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def compared() -> Iterator[tuple[Case, int, Usage]]:
+    """Each case that was traced, with its peak and what the closed form says."""
+    peaks = {tuple(list(row.values())[:5]): int(row["peak"]) for row in stored()}
+    for case in CASES:
+        if (key := tuple(key_of(case).values())) in peaks:
+            yield case, peaks[key], usage(plan_of(case))
+
+
+def line_of(case: Case, peak: int) -> str:
+    use = usage(plan_of(case))
+    low, high = use.peak
+    moments = {name: f"{sum(band) / 2 / GIB:.2f}" for name, band in use.moments.items()}
+    parts = {name: f"{band[0] / GIB:.2f}-{band[1] / GIB:.2f}" for name, band in use.components.items()}
+    outside = "" if low <= peak <= high else "OUTSIDE "
+    return (
+        f"{case.name} {case.batch} x {case.length} {case.recipe}: traced {peak / GIB:.2f}, expected {use.expected / GIB:.2f} "
+        f"({use.expected / peak - 1:+.1%}), band {low / GIB:.2f} to {high / GIB:.2f} {outside}{use.moment} {parts} {moments}"
+    )
+
+
+# --- published measurements ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Published:
+    """A peak that others measured: bytes that a monitor saw, of which the context takes its part."""
+
+    name: str
+    measured: float  # MiB
+    context: float  # MiB that the source states for the context, or an offset that was estimated
+    plan: Plan
+    extra: float  # MiB of what the software of its time kept besides
+    source: str
+
+
+def bert_large(**recipe: Any) -> Plan:
+    shape = find_shape("google-bert/bert-large-uncased")
+    assert shape is not None
+    plan = Plan(parameters=shape.parameters, trainable=shape.parameters, embedding=shape.embedding, layers=shape.layers,
+                widths=shape.widths, kind="bert", length=512, eager=True, keeps_gradients=True)  # fmt: skip
+    return replace(plan, **recipe)
+
+
+def published() -> list[Published]:
+    """BERT-large, 512 tokens, on a V100 under transformers of January 2022: eager attention, gradients kept by zero_grad."""
+    source = "transformers documentation, perf_train_gpu_one, 2022"
+    rows: list[tuple[str, float, dict[str, Any]]] = [
+        ("batch 4, fp32", 14949, {"batch": 4}),
+        ("batch 1 x accumulation 4", 8681, {"batch": 1, "accumulation": 4}),
+        ("the same with checkpointing", 6775, {"batch": 1, "accumulation": 4, "checkpointing": True}),
+        ("batch 4, fp16", 13939, {"batch": 4, "autocast": True}),
+        ("fp16, accumulation, checkpointing", 7275, {"batch": 1, "accumulation": 4, "checkpointing": True, "autocast": True}),
+        ("Adafactor, batch 4", 12295, {"batch": 4, "optimizer": "adafactor"}),
+        ("Adafactor and all of it", 4847, {"batch": 1, "accumulation": 4, "checkpointing": True, "autocast": True,
+                                           "optimizer": "adafactor"}),
+    ]  # fmt: skip
+    # AdamW of transformers 2022 made its temporaries for one tensor at a time.
+    return [
+        Published(
+            f"BERT-large, {name}",
+            measured,
+            1343,
+            bert_large(**{"fused": True, **recipe}),
+            softmax_input(recipe),
+            source,
         )
-    sys.stdout.flush()
-    os._exit(0)  # C++ still points at what Python would free now
+        for name, measured, recipe in rows
+    ]
+
+
+def softmax_input(recipe: dict[str, Any]) -> float:
+    """MiB that softmax kept of its input until torch 1.11: in float32, for each head and pair of tokens of 24 layers."""
+    layers = 1 if recipe.get("checkpointing") else 24
+    return float(recipe["batch"] * layers * 16 * 512**2 * 4 / MIB)
+
+
+def timm_rows(path: Path) -> Iterator[tuple[str, int, float, float]]:
+    """(model, batch, measured MiB, expected MiB) of the models that are in the table."""
+    from t4lint.memory.images import find_image_model
+
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            image = find_image_model(row["model"])
+            if image is None or row["model"].startswith("eva02"):  # its rows are constant: a run that failed
+                continue
+            plan = Plan(parameters=image.parameters, trainable=image.parameters, layers=1, optimizer="sgd", batch=int(row["batch"]),
+                        image_kept=image.kept_fp32, image_work=image.work_fp32, image_kind=image.kind)  # fmt: skip
+            yield row["model"], int(row["batch"]), float(row["measured_peak_mib"]), usage(plan).expected / MIB
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def tables(peaks: Path | None) -> str:
+    """The tables of docs/memory.md."""
+    lines = ["### Against traces", "", "| model | batch x length | recipe | traced GiB | expected | error | band |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    errors, inside = [], 0
+    for case, peak, use in compared():
+        low, high = use.peak
+        errors.append(use.expected / peak - 1)
+        inside += low <= peak <= high
+        lines.append(
+            f"| {case.name} | {case.batch} x {case.length} | {case.recipe} | {peak / GIB:.2f} | {use.expected / GIB:.2f} | "
+            f"{errors[-1]:+.1%} | {low / GIB:.2f} to {high / GIB:.2f}{'' if low <= peak <= high else ' (outside)'} |"
+        )
+    lines += ["", said(errors, inside), "", "### Against published measurements", "",
+              "| run | measured MiB | expected, with the context | error | band |", "| --- | --- | --- | --- | --- |"]  # fmt: skip
+    errors, inside = [], 0
+    for row in published():
+        use = usage(row.plan)
+        low, high = (edge / MIB + row.context + row.extra for edge in use.peak)
+        expected = use.expected / MIB + row.context + row.extra
+        errors.append(expected / row.measured - 1)
+        inside += low <= row.measured <= high
+        lines.append(
+            f"| {row.name} | {row.measured:.0f} | {expected:.0f} | {errors[-1]:+.1%} | {low:.0f} to {high:.0f}"
+            f"{'' if low <= row.measured <= high else ' (outside)'} |"
+        )
+    lines += [
+        "",
+        f"{said(errors, inside)} Source: {published()[0].source}; the context is the 1343 MiB that it states.",
+        "Softmax kept its input until torch 1.11, which is added.",
+        "",
+    ]
+    return "\n".join(lines + (timm_table(peaks) if peaks else []))
+
+
+def timm_table(peaks: Path) -> list[str]:
+    """Image models on an A100: one offset for context, workspaces and the monitor, the median of all rows."""
+    rows = list(timm_rows(peaks))
+    offset = statistics.median(measured - expected for _, batch, measured, expected in rows if batch == 8)
+    errors = [(expected + offset) / measured - 1 for _, _, measured, expected in rows]
+    inside = sum(low <= measured - offset <= high for measured, low, high in timm_bands(peaks))
+    lines = ["### Image models on an A100 (GPUMemNet's measurements, timm, float32)", "",
+             "| model | batch | measured MiB | expected, with the offset | error |", "| --- | --- | --- | --- | --- |"]  # fmt: skip
+    lines += [
+        f"| {name} | {batch} | {measured:.0f} | {expected + offset:.0f} | {error:+.1%} |"
+        for (name, batch, measured, expected), error in zip(rows, errors, strict=True)
+    ]
+    note = f"One offset for all rows, {offset:.0f} MiB, the median at batch 8, where activations are small: context, workspaces,"
+    note += " what the monitor counts."
+    return [*lines, "", f"{said(errors, inside)} {note}", ""]
+
+
+def timm_bands(peaks: Path) -> Iterator[tuple[float, float, float]]:
+    from t4lint.memory.images import find_image_model
+
+    for name, batch, measured, _ in timm_rows(peaks):
+        image = find_image_model(name)
+        assert image is not None
+        use = usage(Plan(parameters=image.parameters, trainable=image.parameters, layers=1, optimizer="sgd", batch=batch,
+                         image_kept=image.kept_fp32, image_work=image.work_fp32, image_kind=image.kind))  # fmt: skip
+        yield measured, use.peak[0] / MIB, use.peak[1] / MIB
+
+
+def said(errors: list[float], inside: int) -> str:
+    """Bias, spread and coverage in a sentence."""
+    ordered = sorted(map(abs, errors))
+    tenth = ordered[min(len(ordered) - 1, round(0.9 * (len(ordered) - 1)))]
+    return (
+        f"{len(errors)} rows: bias {statistics.mean(errors):+.1%}, median error {statistics.median(ordered):.1%}, 90 % of them within "
+        f"{tenth:.1%}; the band holds {inside} of {len(errors)} ({inside / len(errors):.0%})."
+    )
+
+
+def write(peaks: Path | None) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{tables(peaks)}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The closed form of memory against traces and measurements")
+    parser.add_argument("--trace", action="store_true", help="trace the cases anew, and store their peaks")
+    parser.add_argument("--only", default="", help="with --trace: the cases with this text")
+    parser.add_argument(
+        "--peaks", type=Path, metavar="FILE", help="measured peaks of timm models: model,batch,measured_peak_mib"
+    )
+    parser.add_argument("--write", action="store_true", help="write the tables of docs/memory.md")
+    args = parser.parse_args()
+    if args.trace:
+        trace_all(args.only)
+        sys.stdout.flush()
+        os._exit(0)  # C++ still points at what Python would free now
+    if args.write:
+        write(args.peaks)
+    else:
+        print(tables(args.peaks))
 
 
 if __name__ == "__main__":

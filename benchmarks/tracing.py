@@ -171,10 +171,11 @@ def _attention(
 
 
 class Tracer(TorchDispatchMode):
-    """Follows the storages on the GPU. `now` and `peak` are bytes, rounded as CUDA's allocator does."""
+    """Follows the storages of a device. `now` and `peak` are bytes, rounded as CUDA's allocator does."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cuda") -> None:
         super().__init__()
+        self.device = device
         self.now = self.peak = 0
         self.phase = ""
         self.peaks: dict[str, int] = defaultdict(int)  # by phase
@@ -183,7 +184,7 @@ class Tracer(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for leaf in torch.utils._pytree.tree_leaves(out):
-            if isinstance(leaf, torch.Tensor) and leaf.device.type == "cuda":
+            if isinstance(leaf, torch.Tensor) and leaf.device.type == self.device:
                 self._add(leaf.untyped_storage())
         return out
 

@@ -205,6 +205,7 @@ def _plans(
             vocabulary=shape.vocabulary if shape and _has_logits(recipe, shape) else 0,
             image_kept=scale * image.kept_bytes(autocast, dtype) if image else 0,
             image_work=scale * image.work_bytes(autocast, dtype) if image else 0,
+            image_kind=image.kind if image else "cnn",
             weights=str(dtype), autocast=autocast, quantization=quantized or "none",
             double_quantization=None, optimizer=optimizer, fused=fused, batch=batch, length=length,
             accumulation=count, checkpointing=checkpointed, eager=recipe.eager is True, chunked_loss=recipe.chunked_loss,

@@ -698,7 +698,14 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         help="text or json, to the screen or to a file; may be given several times",
     )  # fmt: skip
     parser.set_defaults(
-        stdin_filename=None, select=[], ignore=[], extend_select=[], min_confidence=None, show_trace=False, force_exclude=False
+        stdin_filename=None,
+        select=[],
+        ignore=[],
+        extend_select=[],
+        min_confidence=None,
+        show_trace=False,
+        force_exclude=False,
+        isolated=False,
     )
 
 

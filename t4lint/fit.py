@@ -7,11 +7,11 @@ worlds or training steps, equal ones are shown once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t4lint.devices import Target
+from t4lint.devices import Target, find_target
 from t4lint.engine import Options, Session
 from t4lint.findings import Report
 from t4lint.memory import fill
@@ -82,7 +82,8 @@ def fit(paths: Sequence[Path], options: Options, given: Given | None = None) -> 
     files = session.collect(paths)
     for script in session.order(files):
         session.check_script(script)
-    report = session.report(files)
+    # Nothing is judged here, so no comment can be called unused.
+    report = replace(session.report(files), findings=(), suppressed=())
     return FitReport(report, tuple(session.fits))
 
 
@@ -90,7 +91,7 @@ class _FitSession(Session):
     """Interprets as the check does, and measures steps instead of judging them."""
 
     def __init__(self, options: Options, given: Given) -> None:
-        super().__init__(options, ())
+        super().__init__(options)
         self.given = given
         self.fits: list[Fit] = []
 
@@ -133,10 +134,10 @@ class _FitSession(Session):
         return list(found.values())
 
     def measured(self, reading: Reading, number: int, trace: Trace, step: Step) -> Fit:
-        gpu = self.target.gpu
+        gpu = find_target(self.options.target).gpu
         assert gpu is not None
         limit, usable = gpu.total_memory - gpu.context_bytes[1], gpu.usable_bytes
-        sections = tuple(section for make in SECTIONS if (section := make(trace, step, self.target)) is not None)
+        sections = tuple(section for make in SECTIONS if (section := make(trace, step, trace.target)) is not None)
         if not reading.plans:
             return Fit(number, reading, limit, usable, gpu.total_memory, sections=sections)
         peak, expected = spanned(reading.plans)

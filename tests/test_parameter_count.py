@@ -54,6 +54,7 @@ HEAD, LAYER = 5, 20
         ("parts = []\nfor _ in range(6):\n    parts.append(Layer())\nself.layers = nn.Sequential(*parts)", None),
         ("parts = []\nfor kind in (Layer, Layer):\n    parts.append(kind())\nself.layers = nn.Sequential(*parts)", HEAD + 2 * LAYER),
         ("self.bias = nn.Parameter(torch.zeros(7))", None),
+        ("self.table = nn.Embedding.from_pretrained(torch.zeros(7, 4))", None),
         ("self.layers = [Layer()]", HEAD),  # a plain list registers nothing
         ("self.one = Layer()\nself.same = self.one", HEAD + LAYER),
         ("self.table = nn.Embedding(len(set('a b a c'.split())), 4)", HEAD + 12),

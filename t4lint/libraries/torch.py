@@ -158,6 +158,14 @@ def layer(call: Call) -> Abstract:
     return module
 
 
+@calls("torch.nn.Embedding.from_pretrained", "torch.nn.EmbeddingBag.from_pretrained")
+def embedding_of(call: Call) -> Abstract:
+    """A table that is given: its size is the tensor's, which is not followed."""
+    module = Object("module", call.name.rpartition(".")[0], {"training": Const(True)})
+    module.attributes.update({"$parameters": None, "$dtype": default_dtype(call.machine), "$device": Const("cpu")})
+    return module
+
+
 def reduction(call: Call) -> str:
     """What a loss function makes of the losses of a batch: "mean" unless it is told otherwise (torch 1.0 to 2.15)."""
     if any(call.given(name) for name in ("size_average", "reduce")):

@@ -120,6 +120,25 @@ def test_offered_fixes_have_been_tried(tmp_path: Path) -> None:
     assert all(finding.fix is None for finding in check([tmp_path], Options(cwd=tmp_path)).findings)
 
 
+@pytest.mark.heavy
+@pytest.mark.parametrize("shard", range(8))
+def test_whatever_is_fixed_parses_and_stays(shard: int, tmp_path: Path) -> None:
+    """Every faulty program: what is fixed is gone, files parse, and fixing again changes nothing."""
+    for number, program in enumerate(BAD[shard::8]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        copied(program, folder)
+        done = fixed(folder, unsafe=True)
+        for path, text in done.outcome.after.items():
+            if path.endswith(".py"):
+                ast.parse(text)
+        after = Counter((it.rule, it.location.path) for it in check([folder], Options(cwd=folder)).findings)
+        before = Counter((it.rule, it.location.path) for it in done.report.findings)
+        gone = Counter((it.rule, it.location.path) for it in done.outcome.fixed)
+        assert all(after[key] <= before[key] - gone[key] for key in gone), program
+        assert not fixed(folder, unsafe=True).outcome.after, program
+
+
 # --- edits, one by one --------------------------------------------------------------------------------------------
 
 

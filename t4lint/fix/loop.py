@@ -82,11 +82,21 @@ def prove(
     text_of: Callable[[str], str | None],
     wanted: Callable[[Finding], bool] = lambda finding: True,
 ) -> Report:
-    """The report with only those fixes that help, each tried by itself, on the runs that its finding is about.
+    """The report with only those fixes that help: tried together, and where that fails each by itself.
 
     Findings that are not wanted keep theirs untried.
     """
-    findings = (_proven(it, report, check, text_of) if wanted(it) else it for it in report.findings)
+    work = _Work(report, check, text_of)
+    left = work.todo(wanted)
+    tried = {finding.fingerprint for finding in left}
+    helps: set[str] = set()
+    while group := _without_conflicts(left):
+        left = [finding for finding in left if finding not in group]
+        if len(group) == 1 or work.attempt(group) is None:  # one is tried on the runs that it is about: that is quick
+            group = [finding for finding in group if _helps(finding, report, check, text_of, {})]
+        helps |= {finding.fingerprint for finding in group}
+    useless = tried - helps
+    findings = (replace(it, fix=None) if it.fingerprint in useless else it for it in report.findings)
     return replace(report, findings=tuple(findings))
 
 
@@ -197,11 +207,6 @@ def texts_after(findings: Iterable[Finding], text_of: Callable[[str], str | None
 
 
 # --- is it better? -----------------------------------------------------------------------------------------------
-
-
-def _proven(finding: Finding, report: Report, check: Check, text_of: Callable[[str], str | None]) -> Finding:
-    helps = finding.fix is not None and _helps(finding, report, check, text_of, {})
-    return finding if helps else replace(finding, fix=None)
 
 
 def _helps(finding: Finding, report: Report, check: Check, text_of: Callable[[str], str | None], texts: Texts) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from t4lint.findings import Fix, TextEdit
@@ -93,7 +94,7 @@ class _Rendering:
 
     def _cells(self, path: str, text: str, origin: Origin, location: Location) -> tuple[str, str]:
         if path not in self.notebooks:
-            self.notebooks[path] = NotebookFile(path, text)
+            self.notebooks[path] = _notebook(path, text)
         notebook = self.notebooks[path]
         form = "shell" if origin.how == "flag" else "python"
         view = notebook.code if form == "shell" else notebook.python_at(location)
@@ -118,6 +119,7 @@ class _Rendering:
         return found
 
 
+@lru_cache(maxsize=8)  # the fixes of one report are mostly in the same few files
 def _file(text: str, form: str) -> PythonFile | ShellFile | ConfigFile:
     if form == "python":
         return PythonFile(text)
@@ -146,6 +148,11 @@ def _location(at: Place) -> Location:
     location = _place(at).location
     assert location is not None
     return location
+
+
+@lru_cache(maxsize=8)
+def _notebook(path: str, text: str) -> NotebookFile:
+    return NotebookFile(path, text)
 
 
 def _made(target: _Target, edit: Edit, origin: Origin) -> list[Splice]:

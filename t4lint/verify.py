@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -285,16 +286,15 @@ def decide(candidates: Sequence[Candidate], observed: Trace) -> Verdict:
 
 
 def _evidence(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
-    """What the run showed at the event: first the value that the rule blames, then how often it was so, then the rest."""
-    event, blamed = chosen.event, ""
-    for item in fields(event):
-        value = getattr(event, item.name)
-        if chosen.blame is not None and value is chosen.blame and value.known:
-            blamed = f"{item.name}={value.it}"
+    """What the run showed at the event: the values that were judged (all, where none is named), and how often it held."""
+    event = chosen.event
+    parts = {part.partition("=")[0]: part for part in re.split(r", (?=\w+=)", event.evidence) if part}
+    judged = [chosen.blame, *chosen.when.rests_on]
+    names = [it.name for it in fields(event) if any(getattr(event, it.name) is value for value in judged)]
+    shown = [parts[name] for name in names if name in parts] or list(parts.values())
     holding = sum(candidate.when.holds is True for candidate in candidates)
-    often = f"held {holding} of {len(candidates)} times" if len(candidates) > 1 else ""
-    rest = [part for part in event.evidence.split(", ") if part and part != blamed]
-    return ", ".join([part for part in (blamed, often) if part] + rest)
+    often = [f"held {holding} of {len(candidates)} times"] if len(candidates) > 1 else []
+    return ", ".join([*shown, *often])
 
 
 def _confidence(candidates: Sequence[Candidate]) -> Confidence:

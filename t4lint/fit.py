@@ -19,7 +19,7 @@ from t4lint.memory.estimate import Band
 from t4lint.memory.plan import Usage, usage
 from t4lint.memory.reading import Given, Reading, read
 from t4lint.memory.ways import Way, largest_batch, largest_length, spanned, ways
-from t4lint.trace import Step, Trace, Value
+from t4lint.trace import Location, Step, Trace, Value
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -53,6 +53,7 @@ class Fit:
     usage: Usage | None = None
     peak: Band | None = None
     expected: float = 0
+    where: Location | None = None  # the statement that makes the step
     ways: tuple[Way, ...] = ()
     largest_batch: int | None = None
     largest_length: int | None = None
@@ -139,11 +140,11 @@ class _FitSession(Session):
         limit, usable = gpu.total_memory - gpu.context_bytes[1], gpu.usable_bytes
         sections = tuple(section for make in SECTIONS if (section := make(trace, step, trace.target)) is not None)
         if not reading.plans:
-            return Fit(number, reading, limit, usable, gpu.total_memory, sections=sections)
+            return Fit(number, reading, limit, usable, gpu.total_memory, where=step.where, sections=sections)
         peak, expected = spanned(reading.plans)
         worst = max((usage(plan) for plan in reading.plans), key=lambda use: use.expected)
         return Fit(
-            number, reading, limit, usable, gpu.total_memory, worst, peak, expected,
+            number, reading, limit, usable, gpu.total_memory, worst, peak, expected, step.where,
             ways(reading.plans, reading.shape, limit, causal=reading.causal),
             largest_batch(reading.plans, limit), largest_length(reading.plans, limit), sections,
         )  # fmt: skip

@@ -97,6 +97,10 @@ async def diagnosed(client: LanguageClient, uri: str) -> list[types.Diagnostic]:
             return list(client.diagnostics.pop(uri))
 
 
+def everything_said(client: LanguageClient) -> list[types.Diagnostic]:
+    return [diagnostic for found in client.diagnostics.values() for diagnostic in found]
+
+
 async def actions(
     client: LanguageClient, uri: str, at: types.Range, only: list[types.CodeActionKind | str] | None = None
 ) -> list[types.CodeAction]:
@@ -272,13 +276,14 @@ def test_settings_of_the_project_and_of_the_editor(tmp_path: Path) -> None:
             assert RULE not in {it.code for it in await diagnosed(client, uri)}
             (tmp_path / "t4lint.toml").write_text('ignroe = ["x"]\n', encoding="utf-8")
             client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([changed]))
-            await diagnosed(client, uri)
-            said = [it.message for found in client.diagnostics.values() for it in found]
-            assert any("did you mean 'ignore'" in message for message in said), said
+            while not any("did you mean 'ignore'" in it.message for it in everything_said(client)):
+                await asyncio.wait_for(client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS), 30)
+            client.diagnostics.clear()
             (tmp_path / "t4lint.toml").unlink()
             wish = {"t4lint": {"select": ["fp32-training"]}}
             client.workspace_did_change_configuration(types.DidChangeConfigurationParams(wish))
-            assert {it.code for it in await diagnosed(client, uri)} == {"fp32-training"}
+            while {it.code for it in await diagnosed(client, uri)} != {"fp32-training"}:
+                pass
 
     asyncio.run(run())
 
@@ -448,3 +453,30 @@ def test_json_of_a_notebook_has_a_line_for_each_line_of_a_cell() -> None:
     text = notebook_text((Cell("a", True, "x = 1\ny = 2"), Cell("b", False, "")), "python")
     assert json.loads(text)["cells"][0]["source"] == ["x = 1\n", "y = 2"]
     assert sum('"x = 1' in line or '"y = 2' in line for line in text.splitlines()) == 2
+
+
+def test_a_lens_says_what_a_step_takes_of_the_card(tmp_path: Path) -> None:
+    text = (
+        "from transformers import AutoModelForCausalLM\nfrom trl import SFTConfig, SFTTrainer\n"
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", dtype="float32")\n'
+        'args = SFTConfig("out", fp16=True, per_device_train_batch_size=1, max_length=256)\n'
+        "trainer = SFTTrainer(model, args, train_dataset=data)\n"
+        "trainer.train()\n"
+    )
+
+    async def lenses(client: LanguageClient) -> list[types.CodeLens]:
+        uri = opened(client, tmp_path / "train.py", text)
+        asked = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        return list(await client.text_document_code_lens_async(asked) or [])
+
+    async def run() -> None:
+        async with session(tmp_path, options={"showPage": True}) as client:
+            fit, verify = await lenses(client)
+            assert fit.range.start.line == 5
+            assert fit.command is not None and verify.command is not None
+            assert fit.command.command == "t4lint.fit" and "GiB on t4" in fit.command.title
+            assert verify.command.command == "t4lint.verify"
+        async with session(tmp_path) as client:
+            assert await lenses(client) == []
+
+    asyncio.run(run())

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from t4lint import baseline
 from t4lint.asked import Asked, Flags
-from t4lint.devices import UnknownTarget
+from t4lint.devices import UnknownTarget, find_target
 from t4lint.engine import Options, check, recheck, text_of
 from t4lint.findings import Finding, Problem, Report
+from t4lint.fit import Fit, fit
 from t4lint.fix.loop import apply, prove
 from t4lint.rule import CONFIDENCES, Confidence
 from t4lint.ruleset import BadOption, BadRules, UnknownRule
@@ -133,6 +134,13 @@ def fixed(results: Results, findings: tuple[Finding, ...]) -> Mapping[str, str]:
     again = partial(recheck, [results.path], replace(results.options, watch=None))
     outcome = apply(results.report, again, results.text_of, lambda finding: finding.fingerprint in wanted)
     return outcome.after
+
+
+def fits_of(results: Results) -> tuple[Fit, ...]:
+    """What the steps of the document's runs take of the card; nothing where the target has no GPU."""
+    if find_target(results.options.target).gpu is None:
+        return ()
+    return fit([results.path], replace(results.options, watch=None)).fits
 
 
 def with_proof(results: Results, finding: Finding) -> Finding:

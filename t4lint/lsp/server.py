@@ -24,8 +24,9 @@ from t4lint.lsp import actions as quick
 from t4lint.lsp import hover as hovers
 from t4lint.lsp.buffers import Buffer, Stamp, buffer_of, folders, open_buffers, root_of, stamp, uri_of
 from t4lint.lsp.diagnostics import Documents, Shown, problem_diagnostics, shown
+from t4lint.lsp.lens import lenses
 from t4lint.lsp.places import touch
-from t4lint.lsp.results import Results, Wishes, results_of
+from t4lint.lsp.results import Results, Wishes, fits_of, results_of
 
 T = TypeVar("T")
 
@@ -354,6 +355,19 @@ async def inlay_hint(ls: Server, params: types.InlayHintParams) -> list[types.In
     results, everything = found
     names = _same_name(uri, everything, ls)
     return list(hovers.hints(params.range, names, results.arguments, ls.documents(results)))
+
+
+@server.feature(types.TEXT_DOCUMENT_CODE_LENS)
+async def code_lens(ls: Server, params: types.CodeLensParams) -> list[types.CodeLens]:
+    """Only for our own extension: other editors do not have the commands."""
+    uri = params.text_document.uri
+    found = await _settled(ls, uri) if ls.wishes.code_lens and ls.shows_pages else None
+    if found is None:
+        return []
+    results, everything = found
+    fits = await ls.away(fits_of, results)
+    names = _same_name(uri, everything, ls)
+    return list(lenses(names, fits, ls.documents(results), results.options.target))
 
 
 async def _settled(ls: Server, uri: str, *, fixes: bool = False) -> tuple[Results, Sequence[Shown]] | None:

@@ -456,3 +456,23 @@ def test_accelerate_adds_the_block_that_a_deepspeed_configuration_lacks() -> Non
     plugin = SimpleNamespace(deepspeed_config={}, enable_msamp=False, fill_match=lambda *a, **k: None)
     DeepSpeedPlugin.set_mixed_precision(plugin, "fp16")
     assert plugin.deepspeed_config["fp16"]["enabled"] is True
+
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_modules_to_save_are_trained_in_full() -> None:
+    needs("peft", "transformers")
+    import peft
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=512, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+    )
+    lora = {"r": 4, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM"}
+    for saved, whole in ((None, 0), (["lm_head", "embed_tokens"], 2 * 512 * 32)):
+        model = peft.get_peft_model(
+            transformers.LlamaForCausalLM(config), peft.LoraConfig(**lora, modules_to_save=saved)
+        )
+        trained = sum(it.numel() for it in model.parameters() if it.requires_grad)
+        assert trained == 4 * (32 + 32) + whole

@@ -92,6 +92,46 @@ def test_what_is_not_known_is_asked_for(tmp_path: Path) -> None:
     assert found.usage is not None and found.usage.components["optimizer state"][0] == 8 * 124_439_808
 
 
+def test_a_configuration_file_gives_the_shape(tmp_path: Path) -> None:
+    fields = {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+              "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(fields), encoding="utf-8")
+    text = LOOP.format(model="me/private")
+    (found,) = measured(tmp_path, text, model=str(tmp_path / "config.json"), sequence_length=256)
+    assert found.usage is not None
+    assert found.usage.components["weights"][0] == pytest.approx(4 * 1_235_814_400, rel=0.001)  # Llama 3.2 1B
+
+
+def test_a_model_built_from_a_configuration_in_the_code(tmp_path: Path) -> None:
+    text = LOOP.replace(
+        'AutoModelForCausalLM.from_pretrained("{model}", dtype=torch.float32)', "GPT2LMHeadModel(GPT2Config())"
+    )
+    text = text.replace("import AutoModelForCausalLM", "import GPT2Config, GPT2LMHeadModel")
+    (found,) = measured(tmp_path, text, sequence_length=256)
+    assert found.usage is not None
+    assert found.usage.components["weights"][0] == pytest.approx(4 * 124_439_808, rel=0.001)
+
+
+def test_a_diffusion_network_is_counted_by_image(tmp_path: Path) -> None:
+    text = """
+import torch
+from diffusers import UNet2DConditionModel
+
+unet = UNet2DConditionModel.from_pretrained("stable-diffusion-v1-5/stable-diffusion-v1-5", subfolder="unet").cuda()
+optimizer = torch.optim.AdamW(unet.parameters(), fused=True)
+for latents, steps, text in torch.utils.data.DataLoader(data, batch_size=2):
+    loss = unet(latents, steps, text).sample.mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    (found,) = measured(tmp_path, text)
+    (small,) = measured(tmp_path, text, image_size=256)
+    assert found.usage is not None and small.usage is not None
+    assert found.usage.components["weights"][0] == 4 * 859_520_964
+    assert small.expected < found.expected
+
+
 def test_a_head_that_classifies_has_no_logits(tmp_path: Path) -> None:
     text = LOOP.replace("AutoModelForCausalLM", "AutoModelForSequenceClassification").format(model="bert-base-uncased")
     (found,) = measured(tmp_path, text, sequence_length=128)

@@ -17,7 +17,7 @@ gain nothing, and neither do convolutional networks, whose tensors are small.
 
 ## Sources
 
-* bytes of states: measured on bitsandbytes 0.50 and torch 2.13 (`tests/test_memory.py`); tensors below 4096 elements stay in
+* bytes of states: measured on bitsandbytes 0.50 and torch 2.13 (`tests/test_memory_measured.py`); tensors below 4096 elements stay in
   32 bits: bitsandbytes documentation, 2025; names valid since transformers 4.31
 """
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from t4lint.memory.adapters import adapters_of
+from t4lint.memory.configs import shape_of_file
 from t4lint.memory.estimate import optimizer_kind
 from t4lint.memory.images import ImageModel, find_image_model
 from t4lint.memory.plan import Adapters, Plan
@@ -124,7 +126,7 @@ def read(trace: Trace, step: Step, given: Given) -> Reading:
 def _model(recipe: Recipe, given: Given, found: _Facts) -> tuple[Shape | None, ImageModel | None]:
     name = given.model or (str(recipe.model.name.it) if recipe.model.name.known else "")
     flag = "--model" if given.model else ""
-    shape = find_shape(name) if name else recipe.model.shape
+    shape = (_shape_in_file(name) or find_shape(name)) if name else recipe.model.shape
     shape = shape or (recipe.model.shape if not given.model else None)
     image = find_image_model(name) if name else None
     if shape is not None and shape.widths is not None:
@@ -141,6 +143,13 @@ def _model(recipe: Recipe, given: Given, found: _Facts) -> tuple[Shape | None, I
         reason = f"the shape of {name} is not in t4lint's table"
     found.miss("the model's shape", reason, "--model NAME of a known checkpoint of the same shape, or of a config.json")
     return None, None
+
+
+def _shape_in_file(name: str) -> Shape | None:
+    """The shape of a `config.json`, or of a folder that has one."""
+    path = Path(name)
+    file = path / "config.json" if path.is_dir() else path
+    return shape_of_file(file) if file.suffix == ".json" else None
 
 
 def _batch(recipe: Recipe, given: Given, found: _Facts) -> float | None:

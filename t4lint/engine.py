@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -28,10 +30,15 @@ from t4lint.trace import Event, Location, Origin, Trace, Value
 if TYPE_CHECKING:
     from t4lint.interpret.heard import Argument
     from t4lint.interpret.machine import Machine
+    from t4lint.interpret.run import Interpretation
     from t4lint.interpret.worlds import Segment
     from t4lint.sources.notebook import NotebookDocument
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
+# Steps of the interpreter in one invocation, about three minutes; and of a run after that.
+MOST_STEPS = 30_000_000
+LEAST_STEPS = 5_000
+OTHER_ACCELERATORS = frozenset({"torch_xla", "jax"})  # programs that import these are not judged
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
 
 
@@ -82,10 +89,27 @@ def chosen_by(options: Options) -> tuple[Rule, ...]:
 def check(paths: Sequence[Path], options: Options) -> Report:
     """Lint files and folders. Nothing of the user's is imported or run."""
     session = Session(options)
-    files = session.collect(paths)
-    for script in session.order(files):
-        session.check_script(script)
-    return session.report(files)
+    with rare_collections():
+        files = session.collect(paths)
+        for script in session.order(files):
+            session.check_script(script)
+        return session.report(files)
+
+
+# Objects more than those freed, from which on the collector looks for cycles: a syntax tree of 1,000 lines has about as many.
+COLLECT_AFTER = 100_000
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage more rarely. Trees and values live until the end, and looking through them costs a fifth of the time."""
+    before = gc.get_threshold()
+    if 0 < before[0] < COLLECT_AFTER:
+        gc.set_threshold(COLLECT_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def check_command(argv: Sequence[str], options: Options) -> Report:
@@ -212,7 +236,9 @@ class Session:
         self.gates: dict[tuple[Path, int], Gate] = {}
         self.trace: list[str] = []
         self.deferred: dict[Path, tuple[Machine, int, bool]] = {}  # modules that a run has loaded
-        self.triggers: dict[Path | str, frozenset[str]] = {}
+        self.triggers: dict[tuple[Path | str, int], frozenset[str]] = {}  # by the text and the number of settings
+        self.steps_left = MOST_STEPS
+        self.done: dict[str, Interpretation] = {}  # runs of the script at hand, by what its launches have in common
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
         self.folders: tuple[Path, ...] = ()  # that were named: all programs that use the files in them are in sight
 
@@ -412,9 +438,13 @@ class Session:
         if file in self.deferred and not commands and not is_script(text):
             self.look_at_uncalled(file)
             return
+        if not commands and not is_script(text) and self.trains_elsewhere(file):
+            self.note_elsewhere(file)
+            return
         if not self.relevant(file, commands):
             self.check_syntax(file, text)
             return
+        self.done.clear()
         for launch in commands[:MAX_LAUNCHES]:
             self.run(file, launch)
         for launch in commands[MAX_LAUNCHES:]:
@@ -423,6 +453,13 @@ class Session:
             )
         if not commands:
             self.run(file, None)
+
+    def trains_elsewhere(self, file: Path) -> bool:
+        """Would a run of a module end in not being judged? Known for what earlier runs have imported."""
+        return not OTHER_ACCELERATORS.isdisjoint(self.project_of(file).brings(file))
+
+    def note_elsewhere(self, file: Path) -> None:
+        self.notes.append(f"{display_path(file, self.options.cwd)} trains on another accelerator and was not judged")
 
     def starts(self, file: Path) -> bool:
         """Does a launch command start this script?"""
@@ -476,15 +513,28 @@ class Session:
             self.problems.append(Problem(display_path(file, self.options.cwd), text))
 
     def interpret(self, file: Path, launch: LaunchCommand | None) -> None:
-        from t4lint.interpret.run import interpret
+        from t4lint.interpret.launching import likeness
+        from t4lint.interpret.machine import MAX_STEPS
+        from t4lint.interpret.run import interpret, repeated
 
         project = self.project_of(file)
         versions = self.versions_of(project.root, file, launch)
         entered = self.entered.setdefault(project.root, set())
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
-        listen = self.options.watch is not None
-        result = interpret(project, file, self.near(file).target, versions, launch, entered, main, listen)
+        result: Interpretation | Problem | None = None
+        if launch is not None:
+            folder = str((self.options.cwd / launch.where.path).parent)
+            alike = likeness(launch, folder) + repr(versions)
+            result = repeated(self.done[alike], launch) if alike in self.done else None
+        if result is None:
+            most = min(MAX_STEPS, max(self.steps_left, LEAST_STEPS))
+            target, listen = self.near(file).target, self.options.watch is not None
+            result = interpret(project, file, target, versions, launch, entered, main, listen, most)
+            if launch is not None and not isinstance(result, Problem):
+                self.done[alike] = result
+            if not isinstance(result, Problem):
+                self.spend(result.machine, display_path(file, self.options.cwd))
         if isinstance(result, Problem):
             if result not in self.problems:
                 self.problems.append(result)
@@ -501,10 +551,8 @@ class Session:
                 notebook = self.notebooks.get(source.document.file)
                 if notebook is not None or source.document.positions is None:
                     self.sources[source.path] = notebook.listing if notebook is not None else source.document.text
-        if "torch_xla" in result.machine.imported or "jax" in result.machine.imported:
-            self.notes.append(
-                f"{display_path(file, self.options.cwd)} trains on another accelerator and was not judged"
-            )
+        if not OTHER_ACCELERATORS.isdisjoint(result.machine.imported):
+            self.note_elsewhere(file)
             return
         if self.options.show_trace:
             from t4lint.interpret import show
@@ -521,6 +569,16 @@ class Session:
                 self.options.watch(argument)
         self.judge_all(result.machine, result.segments, number, launch is not None)
 
+    def spend(self, machine: Machine, script: str) -> None:
+        """Count the steps of a run. When all are spent, the next runs get few, and the report says so once."""
+        if self.steps_left > 0:
+            self.steps_left -= machine.spent + machine.steps
+            if self.steps_left <= 0:
+                self.notes.append(
+                    f"{script}: from here on programs were followed for {LEAST_STEPS:,} steps each: those before took"
+                    f" more than {MOST_STEPS:,}. Check folders one at a time to follow all of them"
+                )
+
     def look_at_uncalled(self, file: Path) -> None:
         """The functions of a module that no run entered, seen from a run that imported it."""
         from t4lint.interpret.run import uncalled_segments
@@ -533,18 +591,19 @@ class Session:
     def judge_all(self, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
         """Judge what one interpretation gave, by the rules that can have something to say about it."""
         from t4lint.interpret.worlds import Worlds, with_presumption
-        from t4lint.memory import fill
 
         known = {library: Value(version) for library, version in machine.versions.items()}
         script = self.options.cwd / self.runs[number].script
-        chosen = [rule for rule in self.near(script).rules if self.triggered(rule, machine)]
+        present = self.present(machine)
+        chosen = [rule for rule in self.near(script).rules if not present.isdisjoint(rule.triggers)]
         for segment in segments:
             worlds = Worlds(machine, segment, known, launched)
             built: dict[Any, list[Trace]] = {}
+            steps: dict[Any, dict[int, Event]] = {}
             for rule in chosen:
                 try:
                     if rule.reads not in built:
-                        traces = [fill(trace) for trace in worlds.traces(rule.reads)]
+                        traces = [filled(trace, steps) for trace in worlds.traces(rule.reads)]
                         built[rule.reads] = [with_presumption(t) for t in traces] if segment.uncalled else traces
                     self.judge(rule, built[rule.reads], segment.uncalled, number)
                 except Exception as error:  # a fault in one rule must not take the others with it
@@ -553,23 +612,24 @@ class Session:
                     text = f"the rule {rule.name} failed ({type(error).__name__}: {error}); please report it"
                     self.problems.append(Problem(self.runs[number].script, text))
 
-    def triggered(self, rule: Rule, machine: Machine) -> bool:
-        """Does any text that the run consists of hold a trigger of the rule?"""
+    def present(self, machine: Machine) -> frozenset[str]:
+        """The triggers that stand in any text that the run consists of."""
         texts: list[Path | str] = [*machine.project.modules, *machine.project.read_texts]
         if machine.launch is not None:
             texts.append(machine.launch.where.path)
-        return any(not self.triggers_in(text, machine).isdisjoint(rule.triggers) for text in texts)
+        return frozenset().union(*(self.triggers_in(text, machine) for text in texts))
 
     def triggers_in(self, file: Path | str, machine: Machine) -> frozenset[str]:
-        if file not in self.triggers:
+        key = (file, len(self.all_held))
+        if key not in self.triggers:
             if isinstance(file, Path):
                 source = machine.project.modules[file]
                 text = "" if isinstance(source, Problem) else source.document.text
             else:
                 text = machine.project.read_texts.get(file) or self.sources.get(file, "")
             words = {trigger for rule in self.rules for trigger in rule.triggers}
-            self.triggers[file] = frozenset(word for word in words if word in text)
-        return self.triggers[file]
+            self.triggers[key] = frozenset(word for word in words if word in text)
+        return self.triggers[key]
 
     def versions_of(self, root: Path, script: Path, launch: LaunchCommand | None) -> dict[str, str]:
         """Pins of the project, of the script itself, of what installs before it starts it, and of the settings, which win.
@@ -708,6 +768,20 @@ class Session:
         if self.shown is None:
             return True
         return finding.location.path in self.shown or any(key.path in self.shown for key in finding.keys)
+
+
+def filled(trace: Trace, done: dict[Any, dict[int, Event]]) -> Trace:
+    """A trace with the quantities of its steps. `done` keeps them by what they are computed from, in one segment."""
+    from t4lint.interpret.worlds import QUANTIFIED
+    from t4lint.memory import fill
+
+    basis = (tuple(id(event) for event in trace.events if type(event) in QUANTIFIED), trace.gaps)
+    if basis not in done:
+        result = fill(trace)
+        done[basis] = {id(old): new for old, new in zip(trace.events, result.events, strict=True) if old is not new}
+        return result
+    steps = done[basis]
+    return replace(trace, events=tuple(steps.get(id(event), event) for event in trace.events)) if steps else trace
 
 
 def is_shell(file: Path, text: str) -> bool:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from t4lint.fix.shell import called
 from t4lint.fix.text import Lines, NoPlace, Splice
-from t4lint.interpret.source import _spans
+from t4lint.interpret.source import spans
 from t4lint.rule import Written
 from t4lint.trace import Location
 
@@ -36,7 +36,7 @@ class PythonFile:
             raise NoPlace("the file cannot be parsed") from error
         self.text = text
         self.lines = Lines(text)
-        self._spans, _ = _spans(self.tree)
+        self._spans = spans(self.tree)
         self.parents: dict[int, cst.CSTNode] = {}
         self.nodes: list[cst.CSTNode] = []
         self._walk()

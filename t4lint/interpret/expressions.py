@@ -41,7 +41,9 @@ MAX_LITERAL = 10_000  # characters of a string literal that is kept
 
 
 def evaluate(m: Machine, node: cst.BaseExpression) -> Abstract:
-    m.tick()
+    m.steps += 1
+    if m.steps > m.most_steps:
+        m.exhausted()
     handler = EXPRESSIONS.get(type(node))
     return handler(m, node) if handler else Unknown(f"{type(node).__name__} is not interpreted")
 
@@ -81,7 +83,10 @@ def test_name(m: Machine, test: Abstract) -> tuple[str, bool]:
 
 
 def literal(m: Machine, value: Any, node: cst.CSTNode, note: str) -> Const:
-    return Const(value, (Step("literal", note, m.frames[-1].source, node),))
+    """The constant that a node stands for; a node is evaluated often, and always to the same."""
+    source = m.frames[-1].source
+    found = source.constants[id(node)] = Const(value, (Step("literal", note, source, node),))
+    return found
 
 
 def renamed(value: Abstract, note: str) -> Abstract:
@@ -98,6 +103,9 @@ def replace_with_default(value: Abstract, note: str, source: Any, node: cst.CSTN
 
 
 def _integer(m: Machine, node: cst.Integer) -> Abstract:
+    known: Const | None = m.frames[-1].source.constants.get(id(node))
+    if known is not None:
+        return known
     text = node.value
     if len(text) > 100:
         return Unknown("a huge number")
@@ -111,10 +119,18 @@ def _float(m: Machine, node: cst.Float) -> Abstract:
 
 
 def _string(m: Machine, node: cst.SimpleString) -> Abstract:
-    try:
-        value = ast.literal_eval(node.value)
-    except (ValueError, SyntaxError, MemoryError):
-        return Unknown("a string that cannot be read")
+    known: Const | None = m.frames[-1].source.constants.get(id(node))
+    if known is not None:
+        return known
+    text = node.value
+    if text[0] in "'\"" and "\\" not in text and "\r" not in text:
+        quotes = 3 if text[:3] in ("'''", '"""') and len(text) >= 6 else 1
+        value: Any = text[quotes:-quotes]
+    else:
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError):
+            return Unknown("a string that cannot be read")
     if isinstance(value, str) and len(value) > MAX_LITERAL:
         return Unknown("a very long string")
     return literal(m, value, node, node.value if len(node.value) <= 60 else node.value[:57] + "...")
@@ -243,7 +259,8 @@ BUILTIN_CONSTANTS = {"True": True, "False": False, "None": None}
 def _name(m: Machine, node: cst.Name) -> Abstract:
     name = node.value
     if name in BUILTIN_CONSTANTS:
-        return literal(m, BUILTIN_CONSTANTS[name], node, name)
+        known: Const | None = m.frames[-1].source.constants.get(id(node))
+        return known if known is not None else literal(m, BUILTIN_CONSTANTS[name], node, name)
     return look_up(m, name)
 
 
@@ -251,8 +268,9 @@ def look_up(m: Machine, name: str) -> Abstract:
     frame = m.frames[-1]
     scope: Scope | None = frame.scope
     while scope is not None:
-        if name in scope.names:
-            return m.resolve(scope.names[name])
+        value = scope.names.get(name)
+        if value is not None:
+            return m.resolve(value) if isinstance(value, Choice) else value
         scope = scope.parent
     from t4lint.libraries.registry import builtin
 
@@ -732,16 +750,22 @@ def _call(m: Machine, node: cst.Call) -> Abstract:
         name = node.func.attr.value
         if not isinstance(receiver, (Symbol, Choice)):
             arguments = call_arguments(m, node)
-            with m.at(source, node):
+            m.sites.append((source, node))
+            try:
                 return m.method(receiver, name, arguments)
+            finally:
+                m.sites.pop()
         callee = m.mapped(receiver, lambda leaf: m.attribute(leaf, name))
     else:
         callee = evaluate(m, node.func)
     arguments = call_arguments(m, node)
-    with m.at(source, node):
+    m.sites.append((source, node))
+    try:
         if isinstance(receiver, Choice):
             return _call_choice(m, receiver, name, arguments)
         return m.call(callee, arguments)
+    finally:
+        m.sites.pop()
 
 
 def _call_choice(m: Machine, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:

@@ -158,7 +158,9 @@ def import_module(m: Machine, name: str) -> Abstract:
     """A module by its absolute name."""
     file = local_file(m, name) if not registry.is_library(name.partition(".")[0]) else None
     if file is None:
-        m.imported.add(name.partition(".")[0])
+        top = name.partition(".")[0]
+        m.imported.add(top)
+        importing(m).add(top)
         return Symbol(registry.canonical(name))
     return load(m, file, name)
 
@@ -196,8 +198,17 @@ def submodule(m: Machine, module: ProjectModule, name: str) -> Abstract | None:
     return None
 
 
+def importing(m: Machine) -> set[Path | str]:
+    """What the module at hand imports, project files and libraries; what its functions import when called is not noted."""
+    frame = m.frames[-1]
+    if frame.function is not None:
+        return set()
+    return m.project.imports.setdefault(Path(frame.source.document.file), set())
+
+
 def load(m: Machine, file: Path, name: str) -> Abstract:
     """Load a module of the project and run it once in this interpretation."""
+    importing(m).add(file)
     key = f"module {file}"
     if key in m.globals:
         loaded: Abstract = m.globals[key]

@@ -7,10 +7,11 @@ and DeepSpeed 0.19.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from t4lint.sources.document import LaunchCommand, Word
-from t4lint.trace import Origin, Value, unknown
+from t4lint.trace import Location, Origin, Value, unknown
 
 TORCHRUN = ("torchrun", "torch.distributed.launch")
 
@@ -74,6 +75,37 @@ def host(endpoint: str) -> str:
     if endpoint.startswith("["):
         return endpoint[1:].partition("]")[0]
     return endpoint.rpartition(":")[0] if endpoint.count(":") == 1 else endpoint
+
+
+def likeness(launch: LaunchCommand, folder: str) -> str:
+    """Equal for launches whose runs can only differ in the places that provenance names. `folder` is the one around it."""
+    parts = [_without_places(getattr(launch, item.name)) for item in fields(launch) if item.name != "where"]
+    return repr((folder, *parts))
+
+
+def _without_places(part: Any) -> Any:
+    if isinstance(part, Word):
+        return (part.text, part.why)
+    if isinstance(part, Value):
+        return (part.it, part.unknown, part.likely, [(origin.how, origin.note) for origin in part.origins])
+    if isinstance(part, dict):
+        return [(name, _without_places(value)) for name, value in part.items()]
+    return [_without_places(item) for item in part] if isinstance(part, tuple) else part
+
+
+def moves(before: LaunchCommand, after: LaunchCommand) -> dict[Location, Location] | None:
+    """Where the places of a launch stand in one that is like it; None where that is ambiguous."""
+    moved: dict[Location, Location] = {}
+    for old, new in zip(_places(before), _places(after), strict=True):
+        if moved.setdefault(old, new) != new:
+            return None
+    return moved
+
+
+def _places(launch: LaunchCommand) -> list[Location]:
+    words = [*launch.arguments, *launch.environment.values(), *launch.launcher_flags.values()]
+    origins = [*launch.nodes.origins, *launch.processes_per_node.origins]
+    return [launch.where, *(word.location for word in words), *(it.location for it in origins if it.location)]
 
 
 def node_rank(launch: LaunchCommand) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import libcst as cst
 
@@ -34,7 +34,8 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries.api import Arguments
 from t4lint.libraries.registry import newest_version
-from t4lint.trace import Event, release
+from t4lint.trace import Backward, Event, Location, release
+from t4lint.trace import Step as OptimizerStep
 
 MISSING: Any = object()
 
@@ -129,6 +130,7 @@ class Machine:
         self.arguments = arguments
         self.environment: dict[str, Abstract] = dict(environment or {})
         self.launch = launch
+        self.moved: dict[Location, Location] = {}  # places in a launch like this one → places in this one
         self.drafts: list[Draft] = []
         self.gaps: list[GapDraft] = []
         self.notes: list[str] = []
@@ -142,6 +144,9 @@ class Machine:
         self.last = True  # does the program end after the statement that is run?
         self.regions: list[Any] = []
         self.loops: list[Loop] = []
+        self.backward_in: set[str] = set()  # loops with a backward directly inside
+        self.stepped_in: set[str] = set()  # loops with an optimizer step somewhere inside
+        self.surely_stepped_in: set[str] = set()  # those of whose step it is known how many backwards it takes
         self.frames: list[Frame] = []
         self.control: tuple[Step, ...] = ()
         self.because: tuple[Step, ...] = ()
@@ -152,6 +157,8 @@ class Machine:
         self.defined: list[Function] = []
         self.heard: list[Heard] | None = None  # the library calls so far, where somebody wants to know them
         self.steps = 0
+        self.most_steps = MAX_STEPS
+        self.spent = 0  # steps before those that are being counted
         self.in_forward = 0
         self.sometimes = 0  # tests around that are decided anew in each iteration, and not known
         self.phase = "setup"
@@ -165,8 +172,11 @@ class Machine:
 
     def tick(self) -> None:
         self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise Exhausted(f"the program needs more than {MAX_STEPS} steps to interpret")
+        if self.steps > self.most_steps:
+            self.exhausted()
+
+    def exhausted(self) -> NoReturn:
+        raise Exhausted(f"the program needs more than {self.most_steps} steps to interpret")
 
     # --- state that branches can roll back ---
 
@@ -267,6 +277,8 @@ class Machine:
 
     def mapped(self, value: Abstract, function: Callable[[Abstract], Abstract]) -> Abstract:
         """Apply a pure function to each possible value."""
+        if not isinstance(value, Choice):
+            return function(value)
         value = self.resolve(value)
         if not isinstance(value, Choice):
             return function(value)
@@ -290,6 +302,12 @@ class Machine:
         if self.control:
             fields = {name: self.controlled(value) for name, value in fields.items()}
         loops = tuple(loop.identity for loop in self.loops)
+        if loops and kind is Backward:
+            self.backward_in.add(loops[-1])
+        elif loops and kind is OptimizerStep:
+            self.stepped_in.update(loops)
+            if isinstance(fields.get("backwards"), Const):
+                self.surely_stepped_in.update(loops)
         self.drafts.append(Draft(kind, source, node, self.guards(), loops, role, subject, self.phase, fields))
 
     def guards(self) -> dict[str, bool]:

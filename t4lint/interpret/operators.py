@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from t4lint.interpret.values import Abstract, Const, DictValue, ListValue, Provenance, Symbol, Tensor, Unknown
+from t4lint.interpret.values import Abstract, Const, DictValue, ListValue, Provenance, Step, Symbol, Tensor, Unknown
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -47,9 +47,14 @@ COMPARISON: dict[str, Callable[[Any, Any], Any]] = {
 
 def origins_of(*values: Abstract) -> Provenance:
     """The joint provenance of operands, bounded."""
-    steps = []
-    for value in values:
-        for step in value.origins:
+    given = [value.origins for value in values if value.origins]
+    if not given:
+        return ()
+    if len(given) == 1 and len(given[0]) == 1:
+        return given[0]
+    steps: list[Step] = []
+    for origins in given:
+        for step in origins:
             if step not in steps:
                 steps.append(step)
     return tuple(steps[:MAX_ORIGINS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from t4lint.findings import Problem
 from t4lint.interpret.source import SourceModule, parse
@@ -27,6 +28,10 @@ class Project:
         self.modules: dict[Path, SourceModule | Problem] = {}
         self.read_texts: dict[str, str] = {}  # other files that runs have read, by path as shown
         self.places: dict[tuple[str, Path], Path | None] = {}
+        # project files and libraries that modules import, as runs saw it
+        self.imports: dict[Path, set[Path | str]] = {}
+        self.configs: dict[Path, Any] = {}  # configuration files that runs have read; None: not readable
+        self._inside: dict[Path, bool] = {}
 
     def load(self, file: Path, name: str) -> SourceModule | Problem:
         """Read and parse a file once."""
@@ -73,6 +78,16 @@ class Project:
                 return candidate
         return None
 
+    def brings(self, file: Path) -> set[Path | str]:
+        """The project files and libraries that importing a module brings with it, as far as runs have loaded it."""
+        found: set[Path | str] = set()
+        pending: list[Path | str] = [file]
+        while pending:
+            fresh = self.imports.get(pending.pop(), set()) - found  # type: ignore[arg-type]
+            found |= fresh
+            pending.extend(item for item in fresh if isinstance(item, Path))
+        return found
+
     def search_path(self, script: Path) -> list[Path]:
         bases = [script.parent]
         parent = script.parent
@@ -83,10 +98,12 @@ class Project:
 
     def contains(self, file: Path) -> bool:
         """Is a file inside the project? Links that lead outside are not followed."""
-        try:
-            return file.resolve().is_relative_to(self.root)
-        except (OSError, RuntimeError):
-            return False
+        if file not in self._inside:
+            try:
+                self._inside[file] = file.resolve().is_relative_to(self.root)
+            except (OSError, RuntimeError):
+                self._inside[file] = False
+        return self._inside[file]
 
 
 def find_root(file: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from t4lint.findings import Problem
 from t4lint.interpret import keeping, launching
 from t4lint.interpret.calls import enter_uncalled
 from t4lint.interpret.imports import run_module
-from t4lint.interpret.machine import Draft, Exhausted, Machine
+from t4lint.interpret.machine import MAX_STEPS, Draft, Exhausted, Machine
 from t4lint.interpret.project import Project
 from t4lint.interpret.source import SourceModule
 from t4lint.interpret.values import PRESUMED, Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
@@ -41,6 +42,7 @@ def interpret(
     entered: set[int] | None = None,
     main: bool = True,
     listen: bool = False,
+    most_steps: int = MAX_STEPS,
 ) -> Interpretation | Problem:
     """Interpret a script. `entered` collects the functions that some run has entered, over several calls.
 
@@ -53,6 +55,7 @@ def interpret(
     machine = Machine(project, target, versions, arguments, environment_of(launch, project), launch)
     machine.entered = entered if entered is not None else set()
     machine.heard = [] if listen else None
+    machine.most_steps = most_steps
     module = ProjectModule(source, Scope())
     machine.globals[f"module {script}"] = module
     with deep_recursion():
@@ -68,6 +71,18 @@ def interpret(
     with deep_recursion():
         segments.extend(uncalled_segments(machine, source))
     return Interpretation(machine, segments)
+
+
+def repeated(done: Interpretation, launch: LaunchCommand) -> Interpretation | None:
+    """What a launch like that of a run gives: the same, with the places of this launch. None where they are ambiguous."""
+    moved = launching.moves(done.machine.launch, launch)
+    if moved is None:
+        return None
+    machine = copy(done.machine)
+    machine.launch, machine.moved = launch, moved
+    run = done.segments[0]
+    first = launch_draft(run.drafts[0].source.source, launch)  # type: ignore[attr-defined]
+    return Interpretation(machine, [Segment([first, *run.drafts[1:]], run.gaps)])
 
 
 # Frames that one interpretation may nest: about 2,000 levels of syntax. CPython 3.11 and later keep Python frames off the
@@ -117,7 +132,9 @@ def uncalled_segments(machine: Machine, source: SourceModule) -> list[Segment]:
         if id(function.node) in machine.entered or is_test(function):
             continue
         reset(machine)
+        machine.spent += machine.steps
         machine.drafts, machine.gaps, machine.steps = [], [], 0
+        machine.backward_in, machine.stepped_in, machine.surely_stepped_in = set(), set(), set()
         machine.globals.pop("$backwards", None)
         machine.globals.pop("$cuda", None)
         module = machine.globals.get(f"module {source.document.file}")
@@ -207,14 +224,15 @@ def launch_draft(source: SourceModule, launch: LaunchCommand) -> Draft:
         "rendezvous": launching.rendezvous(launch),
         "node_rank": launching.node_rank(launch),
     }
-    return Draft(Launch, LaunchSite(launch), source.tree, {}, (), "", "", "setup", fields)  # type: ignore[arg-type]
+    return Draft(Launch, LaunchSite(launch, source), source.tree, {}, (), "", "", "setup", fields)  # type: ignore[arg-type]
 
 
 class LaunchSite:
     """Stands in for a source module: a launch has its place already."""
 
-    def __init__(self, launch: LaunchCommand) -> None:
+    def __init__(self, launch: LaunchCommand, source: SourceModule) -> None:
         self.launch = launch
+        self.source = source
         self.document = _NoText()
 
     def location(self, node: object) -> object:

@@ -35,7 +35,9 @@ class SourceModule:
         self.name = name
         self.tree = tree
         self.thinned = thinned if thinned is not None and len(thinned.starts) > 1 else None
-        self._spans: dict[int, tuple[int, int]] | None = None
+        self.constants: dict[int, Any] = {}  # what literals evaluate to, by the id of their node
+        self._marks: dict[int, tuple[int, int]] | None = None  # first and last token of each node
+        self._offsets: list[int] = []  # of the tokens
         self._lines: list[int] = []
         self._locations: dict[int, Location] = {}
         self._serials: dict[int, str] = {}
@@ -59,11 +61,13 @@ class SourceModule:
         """Where a node stands. The first call prints the whole module once to learn the positions of all nodes."""
         if id(node) in self._locations:
             return self._locations[id(node)]
-        if self._spans is None:
-            self._spans, self._lines = _spans(self.tree)
+        if self._marks is None:
+            self._marks, self._offsets, self._lines = _printed(self.tree)
             if self.thinned is not None:
                 self._lines = _line_starts(self.document.text)
-        start, end = self._spans.get(id(node), (0, 0))
+        first, last = self._marks.get(id(node), (0, 0))
+        most = len(self._offsets) - 1  # libcst takes the last line end back where the text has none
+        start, end = self._offsets[min(first, most)], self._offsets[min(last, most)]
         if self.thinned is not None:
             start, end = self.thinned.origin(start), self.thinned.origin(end)
         if self.document.positions is not None:
@@ -122,8 +126,15 @@ class _Mark:
         marks[id(self.node)] = (start, end)
 
 
-def _spans(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int]]:
-    """Character offsets of every node, and the offsets at which lines start."""
+def spans(tree: cst.Module) -> dict[int, tuple[int, int]]:
+    """Character offsets of every node, by its id."""
+    marks, offsets, _ = _printed(tree)
+    most = len(offsets) - 1
+    return {key: (offsets[min(first, most)], offsets[min(last, most)]) for key, (first, last) in marks.items()}
+
+
+def _printed(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int], list[int]]:
+    """The first and last token of every node, the character offsets of tokens, and those at which lines start."""
     recorder = _Recorder(tree)
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, PRINTING_FRAMES))
@@ -131,10 +142,8 @@ def _spans(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int]]:
         tree._codegen(recorder)
     finally:
         sys.setrecursionlimit(before)
-    offsets = [0, *accumulate(len(token) for token in recorder.tokens)]
-    last = len(offsets) - 1
-    spans = {key: (offsets[min(a, last)], offsets[min(b, last)]) for key, (a, b) in recorder.marks.items()}
-    return spans, _line_starts("".join(recorder.tokens))
+    offsets = [0, *accumulate(map(len, recorder.tokens))]
+    return recorder.marks, offsets, _line_starts("".join(recorder.tokens))
 
 
 def _line_starts(text: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -75,7 +76,9 @@ def run(m: Machine, body: Sequence[cst.CSTNode]) -> Completion:
 
 
 def execute(m: Machine, node: cst.CSTNode) -> Completion:
-    m.tick()
+    m.steps += 1
+    if m.steps > m.most_steps:
+        m.exhausted()
     handler = STATEMENTS.get(type(node))
     return handler(m, node) if handler else None
 
@@ -160,7 +163,8 @@ def _augmented(m: Machine, node: cst.AugAssign) -> Completion:
 
 
 def assign(m: Machine, target: cst.BaseExpression, value: Abstract) -> None:
-    value = m.controlled(value)
+    if m.control:
+        value = m.controlled(value)
     if isinstance(target, cst.Name):
         bind(m, target.value, value)
     elif isinstance(target, cst.Attribute):
@@ -690,20 +694,18 @@ def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any
 def _is_step_loop(m: Machine, loop: Any, since: int) -> bool:
     return any(
         draft.kind in (Backward, OptimizerStep) and draft.loops and draft.loops[-1] == loop.identity
-        for draft in m.drafts[since:]
+        for draft in islice(m.drafts, since, None)
     )
 
 
 def _stepped(m: Machine, loop: Any) -> bool:
     """Was a step taken? Where the number of the iteration decides about one, a step that may not have been does not count."""
-    steps = [draft for draft in m.drafts if draft.kind is OptimizerStep and loop.identity in draft.loops]
-    return any(not loop.by_index or isinstance(draft.fields["backwards"], Const) for draft in steps)
+    return loop.identity in (m.surely_stepped_in if loop.by_index else m.stepped_in)
 
 
 def _counts(m: Machine, loop: Any) -> bool:
     """Did a step loop never reach its step in the iterations that were run?"""
-    drafts = [draft for draft in m.drafts if draft.loops and draft.loops[-1] == loop.identity]
-    return any(draft.kind is Backward for draft in drafts) and not _stepped(m, loop)
+    return loop.identity in m.backward_in and not _stepped(m, loop)
 
 
 def widen(m: Machine, body: cst.CSTNode) -> None:

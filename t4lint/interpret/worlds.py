@@ -82,6 +82,7 @@ class Worlds:
         self.segment = segment
         self.versions = versions
         self.launched = launched
+        self.imported = frozenset(machine.imported)
         self._events: dict[tuple[int, tuple[tuple[str, bool | None], ...]], Event] = {}
         self._tests: dict[int, tuple[str, ...]] = {}
         self._spans: dict[tuple[str, int], tuple[int, int]] = {}
@@ -89,7 +90,7 @@ class Worlds:
 
     def traces(self, kinds: tuple[type[Event], ...]) -> list[Trace]:
         """One trace a world for a rule that reads these kinds."""
-        read = [draft for draft in self.segment.drafts if issubclass(draft.kind, kinds)]
+        read = [draft for draft in self.segment.drafts if draft.kind in kinds or issubclass(draft.kind, kinds)]
         wanted = frozenset(kinds) | (QUANTIFIED if OptimizerStep in kinds else frozenset())
         drafts = read if wanted == frozenset(kinds) else [d for d in self.segment.drafts if d.kind in wanted]
         counts: Counter[str] = Counter()
@@ -97,7 +98,7 @@ class Worlds:
             counts.update(self.tests_of(draft))
         tests = [test for test, _ in counts.most_common(MAX_TESTS)]
         worlds = [dict(zip(tests, sides, strict=True)) for sides in product((True, False), repeat=len(tests))]
-        return [replace(self.trace(drafts, world), kinds=wanted) for world in worlds]
+        return [self.trace(drafts, world, wanted) for world in worlds]
 
     def tests_of(self, draft: Draft) -> tuple[str, ...]:
         """The tests that a draft depends on, in the order in which they are met: a set's would change from run to run."""
@@ -108,20 +109,22 @@ class Worlds:
             self._tests[id(draft)] = tuple(found)
         return self._tests[id(draft)]
 
-    def trace(self, drafts: Iterable[Draft], world: Mapping[str, bool]) -> Trace:
+    def trace(
+        self, drafts: Iterable[Draft], world: Mapping[str, bool], kinds: frozenset[type[Event]] | None = None
+    ) -> Trace:
         events = tuple(event for event in (self.event(draft, world) for draft in drafts) if event is not None)
         gaps = tuple(
             Gap(gap.kinds, gap.why, gap.outside)
             for gap in self.segment.gaps
             if all(world.get(test, side) is side for test, side in gap.guards.items())
         )
-        imported = frozenset(self.machine.imported)
-        return Trace("predicted", self.machine.target, self.versions, events, gaps, imported)
+        return Trace("predicted", self.machine.target, self.versions, events, gaps, self.imported, kinds)
 
     def event(self, draft: Draft, world: Mapping[str, bool]) -> Event | None:
-        if any(world.get(test, side) is not side for test, side in draft.guards.items()):
+        if draft.guards and any(world.get(test, side) is not side for test, side in draft.guards.items()):
             return None
-        key = (id(draft), tuple([(test, world.get(test)) for test in self.tests_of(draft)]))
+        tests = self.tests_of(draft)
+        key = (id(draft), tuple([(test, world.get(test)) for test in tests]) if tests else ())
         if key not in self._events:
             self._events[key] = self.build(draft, world)
         return self._events[key]
@@ -167,7 +170,7 @@ class Worlds:
         if value is None:
             return NOT_SAID
         if isinstance(value, Value):
-            return value
+            return replace(value, origins=tuple(map(self.placed, value.origins))) if self.machine.moved else value
         if isinstance(value, dict):
             return {str(key): self.value(item, world) for key, item in value.items()}
         if not isinstance(value, Abstract):
@@ -199,6 +202,11 @@ class Worlds:
             return Value(value.name, origins)
         return Value(unknown="it is computed while the program runs", origins=origins)
 
+    def placed(self, origin: Origin) -> Origin:
+        """An origin in a launch that is like this one, with its place in this one."""
+        location = self.machine.moved.get(origin.location) if origin.location is not None else None
+        return origin if location is None else replace(origin, location=location)
+
     def origins(self, steps: Provenance) -> tuple[tuple[Origin, ...], bool]:
         """Provenance with places; and whether it rests on a presumption: a flag's default without a launch in sight."""
         origins = []
@@ -209,7 +217,7 @@ class Worlds:
                 continue
             if step.how == "default" and step.note.startswith("default of -") and not self.launched:
                 likely = True
-            location = step.location
+            location = self.machine.moved.get(step.location, step.location) if step.location else None
             if location is None and step.node is not None and step.source is not None:
                 location = step.source.location(step.node)
             origins.append(Origin(step.how, step.note, location))

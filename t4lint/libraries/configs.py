@@ -56,17 +56,16 @@ def find_file(m: Any, name: str) -> Path | None:
 
 
 def load_file(m: Any, name: str) -> ConfigDocument | None:
-    """A configuration file of the project, read once a run."""
+    """A configuration file of the project, read once for all runs."""
     file = find_file(m, name)
     if file is None:
         return None
-    key = f"config {file}"
-    if key not in m.globals:
+    if file not in m.project.configs:
         found = read_config(m.project.read(file))
-        m.globals[key] = None if isinstance(found, Problem) else found
+        m.project.configs[file] = None if isinstance(found, Problem) else found
         if not isinstance(found, Problem):
             m.project.read_texts[found.path] = found.text
-    document: ConfigDocument | None = m.globals[key]
+    document: ConfigDocument | None = m.project.configs[file]
     return document
 
 

@@ -133,8 +133,22 @@ def load(top: str) -> None:
         importlib.import_module(f"t4lint.libraries.{name}")
 
 
+_canonical: dict[str, str] = {}
+
+
 def canonical(name: str) -> str:
     """One name for what a library offers under several."""
+    found = _canonical.get(name)
+    if found is None:
+        known = len(ALIASES)
+        found = _find_canonical(name)
+        if len(ALIASES) != known:
+            _canonical.clear()  # a model that was just loaded brought further aliases
+        _canonical[name] = found
+    return found
+
+
+def _find_canonical(name: str) -> str:
     load(name.partition(".")[0])
     prefix = name
     while prefix:
@@ -144,6 +158,7 @@ def canonical(name: str) -> str:
     return name
 
 
+@cache
 def builtin(name: str) -> Abstract | None:
     return Symbol(f"builtins.{name}") if hasattr(builtins, name) else None
 

@@ -272,10 +272,11 @@ def sample_of(m: Any, dataset: Abstract | None) -> Abstract:
 def quietly(m: Any, run: Callable[[], Abstract]) -> Abstract:
     """Look into code that runs in the loader's workers: what it says there is no part of the training loop."""
     drafts, gaps, entries, grad = len(m.drafts), len(m.gaps), dict(m.entries), m.grad
-    cuda = m.globals.get("$cuda")
+    cuda, seen = m.globals.get("$cuda"), (set(m.backward_in), set(m.stepped_in), set(m.surely_stepped_in))
     result, _ = m.captured(run)
     del m.drafts[drafts:], m.gaps[gaps:]
     m.entries, m.grad = entries, grad
+    m.backward_in, m.stepped_in, m.surely_stepped_in = seen
     m.globals["$cuda"] = cuda
     return result  # type: ignore[no-any-return]
 

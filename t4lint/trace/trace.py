@@ -41,12 +41,16 @@ class Trace:
     gaps: tuple[Gap, ...] = ()
     imported: frozenset[str] = field(default=frozenset())  # top-level libraries that the run imports
     kinds: frozenset[type[Event]] | None = None  # the kinds that it was built for; None: all
+    _of_kind: dict[type[Event], tuple[Event, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def all(self, kind: type[E]) -> Iterator[E]:
         """The events of a kind, in order. Raises LookupError for a kind that the rule does not declare to read."""
         if self.kinds is not None and kind not in self.kinds and kind is not Event:
             raise LookupError(f"the rule reads {kind.__name__} without declaring it")
-        return (event for event in self.events if isinstance(event, kind))
+        found = self._of_kind.get(kind)
+        if found is None:
+            found = self._of_kind[kind] = tuple(event for event in self.events if isinstance(event, kind))
+        return iter(found)  # type: ignore[arg-type]
 
     def ever(self, kind: type[E], where: Callable[[E], Fact] = lambda event: Fact(True)) -> Fact:
         """Does an event of this kind happen for which `where` holds? Unknown where the trace has gaps."""

@@ -70,3 +70,14 @@ def test_no_module_names_a_rule() -> None:
     for path in sorted((CHECKOUT / "t4lint").rglob("*.py")):
         for name in imported(path):
             assert not within(name, "rules", "t4lint.rules"), f"{label(path)} imports {name}"
+
+
+def test_each_library_function_has_one_model() -> None:
+    """Models are imported with the libraries of a program: of two, the last imported would count. `calls` refuses the second."""
+    import importlib
+    import pkgutil
+
+    import t4lint.libraries
+
+    for module in pkgutil.iter_modules(t4lint.libraries.__path__):
+        importlib.import_module(f"t4lint.libraries.{module.name}")

@@ -123,6 +123,8 @@ def calls(*names: str) -> Callable[[Handler], Handler]:
 
     def enter(handler: Handler) -> Handler:
         for name in names:
+            if name in CALLS:  # which of two models counts would depend on what was imported first
+                raise ValueError(f"{name} has two models: {CALLS[name].__qualname__} and {handler.__qualname__}")
             CALLS[name] = handler
         return handler
 

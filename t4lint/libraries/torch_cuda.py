@@ -146,7 +146,7 @@ ELSEWHERE = frozenset({
 })  # fmt: skip
 
 
-@calls("transformers.utils.*", "transformers.is_*", "accelerate.utils.*", "diffusers.utils.*", "peft.import_utils.*")
+@calls("transformers.utils.*", "transformers.is_*", "diffusers.utils.*", "peft.import_utils.*")
 def package_question(call: Call) -> Abstract:
     from t4lint.interpret.imports import is_installed
     from t4lint.libraries.registry import library_default

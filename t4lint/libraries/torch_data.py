@@ -165,7 +165,6 @@ def sampler_name(value: Abstract) -> Abstract:
 @calls(
     "torch.utils.data.distributed.*",
     "torch.utils.data.sampler.*",
-    "torch.utils.data.DistributedSampler",
     "torch.utils.data.RandomSampler",
     "torch.utils.data.SequentialSampler",
     "torch.utils.data.WeightedRandomSampler",

@@ -25,13 +25,14 @@ from t4lint.sources.document import Document, LaunchCommand, ShellFragment
 from t4lint.sources.files import display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import MARK, UNUSED
-from t4lint.trace import Event, Location, Origin, Trace, Value
+from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, Value
 
 if TYPE_CHECKING:
     from t4lint.interpret.heard import Argument
     from t4lint.interpret.machine import Machine
     from t4lint.interpret.run import Interpretation
     from t4lint.interpret.worlds import Segment
+    from t4lint.sources.environment import Asked
     from t4lint.sources.notebook import NotebookDocument
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
@@ -93,6 +94,7 @@ def check(paths: Sequence[Path], options: Options) -> Report:
         files = session.collect(paths)
         for script in session.order(files):
             session.check_script(script)
+        session.check_environment(files)
         return session.report(files)
 
 
@@ -595,7 +597,11 @@ class Session:
         known = {library: Value(version) for library, version in machine.versions.items()}
         script = self.options.cwd / self.runs[number].script
         present = self.present(machine)
-        chosen = [rule for rule in self.near(script).rules if not present.isdisjoint(rule.triggers)]
+        chosen = [
+            rule
+            for rule in self.near(script).rules
+            if not set(rule.reads) <= FILES_ONLY and not present.isdisjoint(rule.triggers)
+        ]
         for segment in segments:
             worlds = Worlds(machine, segment, known, launched)
             built: dict[Any, list[Trace]] = {}
@@ -652,6 +658,48 @@ class Session:
         own = inline(self.data.get(script, ""))
         return {**ranges, **pinned(root, script.parent), **own, **pins, **self.near(script).options.versions}
 
+    # --- what is installed and rented ---
+
+    def check_environment(self, files: Sequence[Path]) -> None:
+        """Judge what the files themselves ask for, by the rules over files only; one trace for each project."""
+        if not any(set(rule.reads) <= FILES_ONLY for rule in self.rules):
+            return
+        from t4lint.sources.environment import is_environment
+
+        asked = [file for file in files if is_environment(file.name.lower()) or file.suffix.lower() == ".ipynb"]
+        options = self.options
+        below = find(
+            self.folders, exclude=options.exclude, root=options.exclude_root, problems=[], wanted=is_environment
+        )  # fmt: skip
+        by_root: dict[Path, list[Path]] = {}
+        for file in dict.fromkeys([*asked, *islice(below, MAX_ENVIRONMENT_FILES)]):
+            by_root.setdefault(self.root_of(file), []).append(file)
+        for listed in by_root.values():
+            held = self.near(listed[0])
+            trace = self.environment_trace([file for file in listed if not self.is_excluded(file)], held.target)
+            for rule in held.rules:
+                if set(rule.reads) <= FILES_ONLY:
+                    self.judge(rule, [trace], False, NO_RUN)
+
+    def environment_trace(self, files: Sequence[Path], target: Target) -> Trace:
+        """The requirements and instance requests of some files, as events."""
+        from t4lint.sources.environment import libraries, machines
+
+        events: list[Event] = []
+        for file in files:
+            notebook = self.notebooks.get(file)
+            read_as = self.read(file)
+            if isinstance(read_as, Problem):
+                continue
+            document = replace(read_as, text=notebook.listing) if notebook is not None else read_as
+            events += [requirement_of(asked) for asked in libraries(document)]
+            events += [
+                InstanceRequest(where=where, name=Value(name, (Origin("literal", name, where),)))
+                for name, where in machines(document)
+            ]
+            self.sources.setdefault(document.path, document.text)
+        return Trace("predicted", target, {}, tuple(events), kinds=FILES_ONLY)
+
     # --- judging ---
 
     def judge(self, rule: Rule, traces: Sequence[Trace], uncalled: bool, run: int) -> None:
@@ -671,8 +719,9 @@ class Session:
         confidence: Confidence = "possible"
         if everywhere:
             confidence = "likely" if uncalled or any(c.when.likely for _, c in found) else "certain"
-        target = self.near(self.options.cwd / self.runs[run].script).target
-        finding = finding_from(rule, candidate, confidence, (run,), self.sources, target)
+        place = self.options.cwd / (self.runs[run].script if run != NO_RUN else candidate.event.where.path)
+        runs = (run,) if run != NO_RUN else ()
+        finding = finding_from(rule, candidate, confidence, runs, self.sources, self.near(place).target)
         key = (rule.name, finding.location)
         self.found[key] = merged(self.found[key], finding) if key in self.found else finding
 
@@ -767,7 +816,11 @@ class Session:
         """Paths choose where findings show: at the place to edit, or at the statement that it is about."""
         if self.shown is None:
             return True
-        return finding.location.path in self.shown or any(key.path in self.shown for key in finding.keys)
+        path = finding.location.path
+        if path in self.shown or any(key.path in self.shown for key in finding.keys):
+            return True
+        # launches and settings that a run was read with, in files that are not collected
+        return not is_source(path) and any((self.options.cwd / path).is_relative_to(folder) for folder in self.folders)
 
 
 def filled(trace: Trace, done: dict[Any, dict[int, Event]]) -> Trace:
@@ -786,6 +839,27 @@ def filled(trace: Trace, done: dict[Any, dict[int, Event]]) -> Trace:
 
 def is_shell(file: Path, text: str) -> bool:
     return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
+
+
+FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest})
+MAX_ENVIRONMENT_FILES = 200
+NO_RUN = -1  # the number of the run that a finding over files alone belongs to
+
+
+def requirement_of(asked: Asked) -> Requirement:
+    """A library that a file asks for, as an event."""
+    need = asked.need
+    origins = (Origin("key", f"{need.name} {need.bounds.text if need.bounds else ''}".strip(), asked.where),)
+    bounds = need.bounds
+    return Requirement(
+        where=asked.where,
+        role=asked.how,
+        name=need.name,
+        version=Value(need.pin, origins),
+        low=Value(bounds.low if bounds else None, origins),
+        high=Value(bounds.high if bounds else None, origins),
+        elsewhere=Value(asked.elsewhere, origins),
+    )
 
 
 SOURCE_SUFFIXES = (".py", ".pyw", ".sh", ".bash", ".ipynb")

@@ -10,6 +10,7 @@ than `t4`. `# runs: python` on the first line says that the program runs on a CP
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -21,10 +22,12 @@ import pytest
 from t4lint.engine import Options, check, rules, select
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-MARK = re.compile(r"#\s*expect:\s*([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\s*$")
+# in a notebook the line is a JSON string
+MARK = re.compile(r'#\s*expect:\s*([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\s*(?:\\n)?(?:",?)?$')
 ELSEWHERE = re.compile(r"#\s*expect:\s*([a-z0-9-]+) at (\S+):(\d+)\s*$")
 TARGET = re.compile(r"^#\s*target:\s*(\S+)$", re.MULTILINE)
 EXTENDED = re.compile(r"^#\s*extend-select:\s*(\S+)$", re.MULTILINE)
+EXPECTATIONS = "expect.json"  # of files that take no comments: {"ds.json": {"3": "rule-name"}}
 RUNS = "# runs: python"
 PROGRAMS = sorted(
     path for path in FIXTURES.glob("*/*") if path.name.startswith(("bad_", "good_")) and ".fixed" not in path.name
@@ -43,6 +46,10 @@ def expected(program: Path) -> set[Place]:
     places = set()
     base = program.parent if program.is_file() else program
     for file in files_of(program):
+        if file.name == EXPECTATIONS:
+            listed = json.loads(file.read_text(encoding="utf-8"))
+            places |= {(name, int(line), rule) for name, lines in listed.items() for line, rule in lines.items()}
+            continue
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             if found := MARK.search(line):
                 name = file.relative_to(base).as_posix()

@@ -13,13 +13,17 @@ from t4lint.devices import find_target
 from t4lint.rule import Candidate, Rule
 from t4lint.trace import (
     NOT_SAID,
+    OF_LOCAL_RANK,
+    OF_RANK,
     Attention,
     Autocast,
     Backward,
     Call,
+    Collective,
     Compile,
     Copy,
     DataRead,
+    DeviceChoice,
     Engine,
     EnvironmentVariable,
     Event,
@@ -28,6 +32,7 @@ from t4lint.trace import (
     Gap,
     GradientRead,
     How,
+    InstanceRequest,
     Keep,
     Launch,
     Loader,
@@ -38,6 +43,8 @@ from t4lint.trace import (
     Origin,
     Predicate,
     ProcessGroup,
+    Requirement,
+    Save,
     Scaler,
     Step,
     Switch,
@@ -1824,6 +1831,300 @@ CASES += [
 ]
 
 
+# --- launches: Slurm, containers, variables ----------------------------------------------------------------------
+
+
+def container(memory: Any = 64 * 2**20, **fields: Any) -> Launch:
+    return started(shared_memory=DARK if memory is None else written(memory), **fields)
+
+
+def published(*ports: int, network: str = "bridge", nodes: Any = 2) -> Launch:
+    return started(nodes=nodes, ports=written(ports), network=Value(network))
+
+
+def late(name: str, loaded: Any = True) -> EnvironmentVariable:
+    after = DARK if loaded is None else Value(loaded)
+    return EnvironmentVariable(where=at(60), name=name, value=written("1"), set_in="program", after_torch=after)
+
+
+def offloading(how: str = "zero2", **options: Any) -> Wrap:
+    return engine_wrap(Value(how), **{name: written(value) for name, value in options.items()})
+
+
+def marked(mark: str | None) -> Value:
+    """A number that is a rank, as its provenance says, or that nothing is known of."""
+    return DARK if mark is None else Value(0, (Origin("derived", mark),))
+
+
+def joined(mark: str | None) -> ProcessGroup:
+    return ProcessGroup(where=at(9), backend=written("nccl"), rank=marked(mark))
+
+
+def picked(mark: str | None) -> DeviceChoice:
+    return DeviceChoice(where=at(11), role="set_device", index=marked(mark))
+
+
+def together(ranks: str | None) -> Collective:
+    return Collective(where=at(70), operation="torch.distributed.barrier", ranks=Value(ranks) if ranks else DARK)
+
+
+def saved(ranks: str | None, apart: bool = False) -> Save:
+    return Save(where=at(71), target=Value("net.pt"), ranks=Value(ranks) if ranks else DARK, apart=Value(apart))
+
+
+def unsynced(backward_in: bool, forward_in: bool | None) -> Backward:
+    forward = DARK if forward_in is None else Value(forward_in)
+    return backward(in_no_sync=Value(backward_in), forward_in_no_sync=forward)
+
+
+def working(ranks: str | None) -> Call:
+    said = {"ranks": Value(ranks) if ranks else DARK}
+    return Call(where=at(69), role="long work", function="a dataset is prepared", arguments=said)
+
+
+def zero(how: str, **options: Value) -> Wrap:
+    return Wrap(where=at(25), role="engine", how=written(how), options=options)
+
+
+def bucket(size: Value) -> Wrap:
+    said = {"overlap_comm": Value(True), "contiguous_gradients": Value(True)}
+    return zero("zero2", reduce_bucket_size=size, **said)
+
+
+def batches(total: Any, micro: Any, steps: Any, by_trainer: bool = False) -> Wrap:
+    names = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    said = {name: written(value) for name, value in zip(names, (total, micro, steps), strict=True)}
+    return zero("zero2", by_trainer=Value(by_trainer), **said)
+
+
+def partitioned(size: int) -> Wrap:
+    return zero("zero3", zero_hpz_partition_size=written(size))
+
+
+def split_over(kind: str, device_map: Any = "auto") -> Model:
+    chosen = DARK if device_map is None else written(device_map)
+    return Model(where=at(12), role="load", quantization=Value(kind), device_map=chosen)
+
+
+ON_CUDA = DeviceChoice(where=at(12), role="to", index=Value("cuda"))
+SAME_GPU = Wrap(where=at(25), how=written("ddp"), devices=Value("same"))
+FULL = zero("fsdp", strategy=written("FULL_SHARD"))
+HYBRID = zero("fsdp", strategy=written("HYBRID_SHARD"))
+KEPT = zero("zero3", offload_optimizer=Value("none"), offload_param=Value("none"))
+OFFLOADED = zero("zero2", offload_optimizer=written("cpu"))
+ACCUMULATES = engine(written("fp16"), accumulation=written(4), micro_batch=written(4))
+SMALL = step(parameters=Value(500_000_000))
+LARGE = step(parameters=Value(7_000_000_000))
+
+
+CASES += [
+    ("nested-launchers", "four tasks", [YES], trace(started(nodes=2, per_node=4, tasks_per_node=written(4)))),
+    ("nested-launchers", "one task", [NO], trace(started(nodes=2, per_node=4, tasks_per_node=written(1)))),
+    ("nested-launchers", "python", [NO], trace(started("python", per_node=4, tasks_per_node=written(4)))),
+    ("nested-launchers", "unknown", [MAYBE], trace(started(per_node=4, tasks_per_node=DARK))),
+    ("container-shm-too-small", "the default", [YES], trace(container())),
+    ("container-shm-too-small", "workers", [YES], trace(container(per_node=1), loader(workers=Value(4)))),
+    ("container-shm-too-small", "the host's", [NO], trace(container("host"))),
+    ("container-shm-too-small", "a GiB", [NO], trace(container(GIB))),
+    ("container-shm-too-small", "one process", [NO], trace(container(per_node=1), loader())),
+    ("container-shm-too-small", "unknown", [MAYBE], trace(container(None))),
+    ("container-shm-too-small", "no container", [], trace(started())),
+    ("only-rendezvous-port-published", "one port", [YES], trace(published(29500))),
+    ("only-rendezvous-port-published", "host network", [NO], trace(published(29500, network="host"))),
+    ("only-rendezvous-port-published", "a range", [NO], trace(published(*range(40000, 41000)))),
+    ("only-rendezvous-port-published", "one node", [NO], trace(published(29500, nodes=1))),
+    ("only-rendezvous-port-published", "unknown", [MAYBE], trace(published(29500, nodes=None))),
+    ("omp-threads-left-at-one", "offloaded", [YES], trace(started(), offloading(offload_optimizer="cpu"))),
+    ("omp-threads-left-at-one", "set", [NO], trace(started(environment={"OMP_NUM_THREADS": written("4")}))),
+    ("omp-threads-left-at-one", "one process", [NO], trace(started(per_node=1))),
+    ("omp-threads-left-at-one", "deepspeed", [NO], trace(started("deepspeed"))),
+    ("omp-threads-left-at-one", "unknown", [MAYBE], trace(started(per_node=None))),
+    ("env-var-set-too-late", "after CUDA", [YES], trace(asked(True), late("CUDA_VISIBLE_DEVICES"))),
+    ("env-var-set-too-late", "before CUDA", [NO], trace(late("CUDA_VISIBLE_DEVICES"), asked(True))),
+    (
+        "env-var-set-too-late",
+        "devices were only counted",
+        [NO],
+        trace(asked(2, "torch.cuda.device_count"), late("CUDA_VISIBLE_DEVICES")),
+    ),
+    (
+        "env-var-set-too-late",
+        "in a fresh process",
+        [NO],
+        trace(asked(True), asks("torch.multiprocessing.spawn"), late("CUDA_VISIBLE_DEVICES")),
+    ),
+    ("env-var-set-too-late", "threads", [YES], trace(late("OMP_NUM_THREADS"))),
+    ("env-var-set-too-late", "torch's NCCL", [YES], trace(NCCL, late("TORCH_NCCL_BLOCKING_WAIT"))),
+    ("env-var-set-too-late", "NCCL before a collective", [NO], trace(NCCL, late("NCCL_DEBUG"))),
+    ("env-var-set-too-late", "NCCL after DDP", [YES], trace(NCCL, PARALLEL, late("NCCL_DEBUG"))),
+    ("env-var-set-too-late", "unknown", [MAYBE], trace(late("OMP_NUM_THREADS", None))),
+    ("renamed-nccl-variable", "old", [YES], trace(variable(written("1"), "NCCL_BLOCKING_WAIT"))),
+    ("renamed-nccl-variable", "new", [], trace(variable(written("1"), "TORCH_NCCL_BLOCKING_WAIT"))),
+    ("renamed-nccl-variable", "old torch", [NO], trace(variable(written("1"), "NCCL_BLOCKING_WAIT"), torch="2.1.2")),
+    ("nccl-p2p-disabled", "off", [YES], trace(variable(written("1"), "NCCL_P2P_DISABLE"))),
+    ("nccl-p2p-disabled", "on", [NO], trace(variable(written("0"), "NCCL_P2P_DISABLE"))),
+    ("nccl-p2p-disabled", "unknown", [MAYBE], trace(variable(DARK, "NCCL_P2P_DISABLE"))),
+    ("nccl-ib-disabled", "off", [YES], trace(variable(written("1"), "NCCL_IB_DISABLE"))),
+    ("nccl-ib-disabled", "Azure", [NO], on("Standard_NC64as_T4_v3", variable(written("1"), "NCCL_IB_DISABLE"))),
+    ("nccl-ib-disabled", "unknown", [MAYBE], trace(variable(DARK, "NCCL_IB_DISABLE"))),
+    ("nccl-debug-info", "loud", [YES], trace(variable(written("INFO"), "NCCL_DEBUG"))),
+    ("nccl-debug-info", "warnings", [NO], trace(variable(written("WARN"), "NCCL_DEBUG"))),
+    ("nccl-debug-info", "unknown", [MAYBE], trace(variable(DARK, "NCCL_DEBUG"))),
+    ("nccl-socket-threads-unset", "Tencent", [YES], on("GN7.2XLARGE32", started(nodes=2))),
+    ("nccl-socket-threads-unset", "AWS", [], on("g4dn.xlarge", started(nodes=2))),
+    ("nccl-socket-threads-unset", "one node", [NO], on("GN7.2XLARGE32", started())),
+    ("nccl-socket-threads-unset", "unknown", [MAYBE], on("GN7.2XLARGE32", started(nodes=None))),
+    ("efa-unused", "an adapter", [YES], on("g4dn.12xlarge", started(nodes=2))),
+    ("efa-unused", "one node", [NO], on("g4dn.12xlarge", started())),
+    ("efa-unused", "no adapter", [], on("g4dn.xlarge", started(nodes=2))),
+    ("efa-unused", "unknown", [MAYBE], on("g4dn.12xlarge", started(nodes=None))),
+    ("gloo-interface-unset", "gloo", [YES], trace(GLOO, started(nodes=2))),
+    ("gloo-interface-unset", "nccl", [NO], trace(NCCL, started(nodes=2))),
+    ("gloo-interface-unset", "unknown", [MAYBE], trace(GLOO, started(nodes=None))),
+    ("local-rank-used-as-global-rank", "the group", [YES], trace(started(nodes=2), joined(OF_LOCAL_RANK))),
+    ("local-rank-used-as-global-rank", "the rank", [NO], trace(started(nodes=2), joined(OF_RANK))),
+    ("local-rank-used-as-global-rank", "one node", [NO], trace(started(), joined(OF_LOCAL_RANK))),
+    ("local-rank-used-as-global-rank", "unknown", [MAYBE], trace(started(nodes=2), joined(None))),
+    # --- ranks
+    ("rank-used-as-local-rank", "by rank", [YES], trace(started(nodes=2), picked(OF_RANK))),
+    ("rank-used-as-local-rank", "by local rank", [NO], trace(started(nodes=2), picked(OF_LOCAL_RANK))),
+    ("rank-used-as-local-rank", "one node", [NO], trace(started(), picked(OF_RANK))),
+    ("rank-used-as-local-rank", "unknown", [MAYBE], trace(started(nodes=2), picked(None))),
+    ("cuda-device-not-set-per-rank", "all on one", [YES], trace(started(), NCCL, ON_CUDA, SAME_GPU)),
+    ("cuda-device-not-set-per-rank", "one process a node", [NO], trace(started(per_node=1), NCCL, ON_CUDA, SAME_GPU)),
+    ("cuda-device-not-set-per-rank", "gloo", [NO], trace(started(), GLOO, ON_CUDA, SAME_GPU)),
+    ("cuda-device-not-set-per-rank", "unknown", [MAYBE], trace(started(), NCCL, ON_CUDA, PARALLEL)),
+    ("collective-in-rank-guard", "guarded", [YES], trace(started(), together("some"))),
+    ("collective-in-rank-guard", "all", [NO], trace(started(), together("all"))),
+    ("collective-in-rank-guard", "one process", [NO], trace(started(per_node=1), together("some"))),
+    ("collective-in-rank-guard", "unknown", [MAYBE], trace(started(), together(None))),
+    ("save-on-every-rank", "all", [YES], trace(started(), PARALLEL, saved("all"))),
+    ("save-on-every-rank", "the first", [NO], trace(started(), PARALLEL, saved("some"))),
+    ("save-on-every-rank", "own paths", [NO], trace(started(), PARALLEL, saved("all", apart=True))),
+    ("save-on-every-rank", "no ddp", [NO], trace(started(), saved("all"))),
+    ("save-on-every-rank", "sharded", [NO], trace(started(), Wrap(where=at(25), how=Value("fsdp")), saved("all"))),
+    ("save-on-every-rank", "unknown", [MAYBE], trace(started(), PARALLEL, saved(None))),
+    ("no-sync-around-backward-only", "outside", [YES], trace(PARALLEL, unsynced(True, False))),
+    ("no-sync-around-backward-only", "both", [NO], trace(PARALLEL, unsynced(True, True))),
+    ("no-sync-around-backward-only", "neither", [NO], trace(PARALLEL, unsynced(False, False))),
+    ("no-sync-around-backward-only", "unknown", [MAYBE], trace(PARALLEL, unsynced(True, None))),
+    ("long-rank0-work-before-barrier", "waits", [YES], trace(started(), working("some"), together("all"))),
+    (
+        "long-rank0-work-before-barrier",
+        "one process",
+        [NO],
+        trace(started(per_node=1), working("some"), together("all")),
+    ),
+    ("long-rank0-work-before-barrier", "nobody waits", [], trace(started(), working("some"))),
+    ("long-rank0-work-before-barrier", "unknown", [MAYBE], trace(started(), working(None), together("all"))),
+    # --- sharding
+    ("full-shard-across-nodes", "FSDP", [YES], on("GN7.10XLARGE160", started(nodes=2), FULL, SMALL)),
+    ("full-shard-across-nodes", "ZeRO-2 fits", [NO], on("GN7.10XLARGE160", started(nodes=2), KEPT, SMALL)),
+    ("full-shard-across-nodes", "ZeRO-2", [NO], on("GN7.10XLARGE160", started(nodes=2), zero("zero2"), SMALL)),
+    ("full-shard-across-nodes", "one node", [NO], on("GN7.10XLARGE160", started(), FULL, SMALL)),
+    ("full-shard-across-nodes", "a fast network", [NO], on("g4dn.12xlarge", started(nodes=2), FULL, SMALL)),
+    ("full-shard-across-nodes", "a large model", [NO], on("GN7.10XLARGE160", started(nodes=2), FULL, LARGE)),
+    ("full-shard-across-nodes", "unknown", [MAYBE], trace(started(nodes=2), FULL, SMALL)),
+    ("hybrid-shard-on-one-gpu-nodes", "one a node", [YES], trace(started(nodes=2, per_node=1), HYBRID)),
+    ("hybrid-shard-on-one-gpu-nodes", "two a node", [NO], trace(started(nodes=2), HYBRID)),
+    ("hybrid-shard-on-one-gpu-nodes", "unknown", [MAYBE], trace(started(nodes=2, per_node=1), zero("fsdp"))),
+    ("sharding-with-accumulation", "ZeRO-2", [YES], trace(started(nodes=2), ACCUMULATES, zero("zero2"))),
+    ("sharding-with-accumulation", "ZeRO-1", [NO], trace(started(nodes=2), ACCUMULATES, zero("zero1"))),
+    ("sharding-with-accumulation", "one process", [NO], trace(started(per_node=1), ACCUMULATES, zero("zero2"))),
+    ("sharding-with-accumulation", "unknown", [MAYBE], trace(started(nodes=2), zero("zero2"))),
+    ("zero3-where-zero2-fits", "fits", [YES], trace(started(nodes=2), KEPT, SMALL)),
+    ("zero3-where-zero2-fits", "too large", [NO], trace(started(nodes=2), KEPT, LARGE)),
+    ("zero3-where-zero2-fits", "unknown", [MAYBE], trace(started(nodes=2), zero("zero3"), SMALL)),
+    ("offload-exceeds-host-ram", "too much", [YES], on("g4dn.xlarge", started(per_node=1), OFFLOADED, LARGE)),
+    ("offload-exceeds-host-ram", "fits", [NO], on("g4dn.metal", started(per_node=1), OFFLOADED, SMALL)),
+    ("offload-exceeds-host-ram", "no offload", [NO], on("g4dn.xlarge", started(per_node=1), KEPT, LARGE)),
+    ("offload-exceeds-host-ram", "unknown", [MAYBE], on("g4dn.xlarge", started(per_node=1), zero("zero2"), LARGE)),
+    ("deepspeed-bucket-too-large", "default", [YES], trace(bucket(by_default(500_000_000)))),
+    ("deepspeed-bucket-too-large", "text of YAML", [YES], trace(bucket(written("5e8")))),
+    ("deepspeed-bucket-too-large", "smaller", [NO], trace(bucket(written(1e8)))),
+    ("deepspeed-bucket-too-large", "auto", [MAYBE], trace(bucket(DARK))),
+    ("deepspeed-batch-size-mismatch", "total", [YES], trace(started(), batches(32, 4, 2))),
+    ("deepspeed-batch-size-mismatch", "right", [NO], trace(started(), batches(16, 4, 2))),
+    ("deepspeed-batch-size-mismatch", "no multiple", [YES], trace(started(), batches(12, 8, None))),
+    ("deepspeed-batch-size-mismatch", "unknown", [MAYBE], trace(started(per_node=None), batches(32, 4, 2))),
+    (
+        "deepspeed-batch-size-mismatch",
+        "against the arguments",
+        [YES, NO, MAYBE],
+        trace(started(), ACCUMULATES, batches(None, 8, 4, by_trainer=True)),
+    ),
+    ("zero-on-one-gpu", "alone", [YES], trace(started(per_node=1), zero("zero2"))),
+    ("zero-on-one-gpu", "offloads", [NO], trace(started(per_node=1), OFFLOADED)),
+    ("zero-on-one-gpu", "two", [NO], trace(started(), zero("zero2"))),
+    ("zero-on-one-gpu", "unknown", [MAYBE], trace(started(per_node=None), zero("zero2"))),
+    ("zeropp-on-one-gpu-nodes", "one a node", [YES], trace(started(nodes=2, per_node=1), partitioned(2))),
+    ("zeropp-on-one-gpu-nodes", "two a node", [NO], trace(started(nodes=2), partitioned(2))),
+    ("zeropp-on-one-gpu-nodes", "unknown", [MAYBE], trace(started(nodes=2, per_node=None), partitioned(2))),
+    ("device-map-auto-layer-split", "fits one card", [YES], on_kaggle(split_over("4bit"), SMALL)),
+    ("device-map-auto-layer-split", "two processes", [NO], on_kaggle(started(), split_over("4bit"), SMALL)),
+    ("device-map-auto-layer-split", "one card", [NO], on_kaggle(split_over("4bit", {"": 0}), SMALL)),
+    ("device-map-auto-layer-split", "inference", [NO], on_kaggle(split_over("4bit"))),
+    ("device-map-auto-layer-split", "unknown", [MAYBE], on_kaggle(split_over("4bit", None), SMALL)),
+    ("device-map-auto-layer-split", "one GPU", [], trace(split_over("4bit"), SMALL)),
+]
+
+
+# --- what is installed and rented ---------------------------------------------------------------------------------
+
+
+def needed(name: str, version: Any = None, line: int = 1, role: str = "file", **bounds: Any) -> Requirement:
+    said = {"low": Value(None), "high": Value(None), "elsewhere": Value(False)}
+    said |= {key: Value(value) for key, value in bounds.items()}
+    pin = DARK if version == "?" else written(version, line, "key")
+    return Requirement(where=at(line), role=role, name=name, version=pin, **said)
+
+
+def rented(name: str | None) -> InstanceRequest:
+    return InstanceRequest(where=at(1), name=DARK if name is None else written(name))
+
+
+def ended(*notes: str) -> Exit:
+    reason = Value("the target", tuple(Origin("target", note) for note in notes))
+    return Exit(where=at(8), reason=reason)
+
+
+CASES += [
+    ("dependency-pin-conflict", "both", [YES], trace(needed("trl", "0.11.4"), needed("transformers", "5.0.0"))),
+    ("dependency-pin-conflict", "open", [YES], trace(needed("trl", "0.11.4"), needed("transformers"))),
+    ("dependency-pin-conflict", "older", [NO], trace(needed("trl", "0.11.4"), needed("transformers", "4.45.0"))),
+    ("dependency-pin-conflict", "alone", [], trace(needed("trl", "0.11.4"))),
+    (
+        "dependency-pin-conflict",
+        "bounded",
+        [MAYBE],
+        trace(needed("trl", "0.11.4"), needed("transformers", high="5")),
+    ),
+    ("flash-attn-dependency", "pinned", [YES], trace(needed("flash-attn", "2.7.4"))),
+    ("flash-attn-dependency", "the first", [NO], trace(needed("flash-attn", "1.0.9"))),
+    ("flash-attn-dependency", "an extra", [NO], trace(needed("flash-attn", "2.7.4", role="optional"))),
+    ("fractional-t4-instance", "half", [YES], trace(rented("GN7.2XLARGE40"))),
+    ("fractional-t4-instance", "whole", [NO], trace(rented("GN7.2XLARGE32"))),
+    ("fractional-t4-instance", "unknown", [MAYBE], trace(rented(None))),
+    ("instance-without-t4", "unlisted", [YES], trace(rented("GN7.T4large"))),
+    ("instance-without-t4", "listed", [NO], trace(rented("g4dn.xlarge"))),
+    ("instance-without-t4", "another card", [YES], trace(rented("ecs.gn6v-c8g1.2xlarge"))),
+    ("instance-without-t4", "unknown", [MAYBE], trace(rented(None))),
+    ("unpinned-torch-install", "open", [YES], trace(needed("torch"))),
+    ("unpinned-torch-install", "pinned", [NO], trace(needed("torch", "2.10.0"))),
+    ("unpinned-torch-install", "bounded", [NO], trace(needed("torch", high="2.11"))),
+    ("unpinned-torch-install", "another index", [NO], trace(needed("torch", elsewhere=True))),
+    ("burst-bandwidth-assumed", "up to", [YES], trace(rented("g4dn.xlarge"))),
+    ("burst-bandwidth-assumed", "sustained", [NO], trace(rented("g4dn.8xlarge"))),
+    ("burst-bandwidth-assumed", "unknown", [MAYBE], trace(rented(None))),
+    ("capability-assertion-above-target", "by capability", [YES], trace(ended("a capability of T4"))),
+    ("capability-assertion-above-target", "by count", [NO], trace(ended("device_count() is 1 on T4"))),
+    ("capability-assertion-above-target", "unknown", [MAYBE], trace(Exit(where=at(8), reason=DARK))),
+    ("unconditional-flash-attn-import", "imported", [YES], trace(asks("import flash_attn"))),
+    ("unconditional-flash-attn-import", "the first", [NO], trace(asks("import flash_attn"), **{"flash-attn": "1.0.9"})),
+    ("unconditional-flash-attn-import", "called", [], trace(asks("import flash_attn"), called("flash_attn"))),
+]
+
+
 def test_a_removed_argument_is_an_error_only_where_the_version_is_known() -> None:
     assert only("removed-argument", trace(takes_argument("no_cuda"))).severity == "note"
     assert only("removed-argument", trace(takes_argument("no_cuda"), transformers="5.1.0")).severity is None
@@ -1962,7 +2263,10 @@ def test_judgement(name: str, what: str, expected: list[bool | None], made: Trac
 
 
 # rules that judge by a version alone, for which the newest is assumed where none is known
-VERSION_ALONE = frozenset({"triton-tl-dot"})
+VERSION_ALONE = frozenset({
+    "triton-tl-dot", "renamed-nccl-variable", "flash-attn-dependency", "unpinned-torch-install",
+    "unconditional-flash-attn-import",
+})  # fmt: skip
 # rules that judge by what is called, of types that no run can leave open
 NEVER_FALSE = frozenset({"triton-unsupported-dtype"})
 

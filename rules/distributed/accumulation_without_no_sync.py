@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Backward, Fact, Launch, Step, Trace, Value, Wrap
+from t4lint.trace import FALSE, Backward, Fact, Launch, Step, Trace, Wrap
+from t4lint.trace.questions import several_processes
 
 FEW = 20_000_000  # parameters whose gradients are not worth the trouble
 
@@ -56,15 +57,8 @@ def accumulation_without_no_sync(trace: Trace) -> Iterator[Candidate]:
             wrap.how.equals("ddp")
             & wrap.reduces.equals("always")
             & step.backwards.test(lambda count: count > 1)
-            & _several(trace)
+            & several_processes(trace)
             & ~small,
             words={"backwards": step.backwards.it, "wasted": (step.backwards.it or 1) - 1},
             related=(step,),
         )
-
-
-def _several(trace: Trace) -> Fact:
-    launch = next(trace.all(Launch), None)
-    if launch is None or launch.launcher == "python":
-        return Fact(True, (Value("several processes", likely=True),))
-    return ~(launch.nodes.equals(1, if_unknown=False) & launch.processes_per_node.equals(1, if_unknown=False))

@@ -26,7 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Fact, Launch, Loader, Trace, Wrap
+from t4lint.trace import FALSE, Launch, Loader, Trace, Wrap
+from t4lint.trace.questions import several_processes
 
 
 @rule(
@@ -48,12 +49,6 @@ def ddp_without_distributed_sampler(trace: Trace) -> Iterator[Candidate]:
     for loader in trace.all(Loader):
         if loader.role != "eval":
             alone = loader.shuffle.equals(True) & loader.sampler.equals("none") & loader.device.equals("cuda")
-            yield Candidate(loader, alone & parallel & _several(trace), blame=loader.shuffle, related=(wraps[0],))
-
-
-def _several(trace: Trace) -> Fact:
-    """Not where the launch is known to start a single process."""
-    launch = next(trace.all(Launch), None)
-    if launch is None or launch.launcher == "python":
-        return Fact(True)
-    return ~(launch.nodes.equals(1, if_unknown=False) & launch.processes_per_node.equals(1, if_unknown=False))
+            yield Candidate(
+                loader, alone & parallel & several_processes(trace), blame=loader.shuffle, related=(wraps[0],)
+            )

@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import Backward, Fact, Launch, ProcessGroup, Step, Trace, Value, Wrap
+from t4lint.trace import Backward, Launch, ProcessGroup, Step, Trace, Wrap
+from t4lint.trace.questions import several_processes
 
 
 @rule(
@@ -48,13 +49,4 @@ def gloo_backend_on_cuda(trace: Trace) -> Iterator[Candidate]:
         for other in groups:
             if other is not group:
                 only &= other.backend.test(lambda name: name is not None and "nccl" not in str(name))
-        yield Candidate(group, only & on_gpu & wrapped & _several(trace), blame=group.backend)
-
-
-def _several(trace: Trace) -> Fact:
-    """More than one process: as launched, else presumed of a program that makes a process group."""
-    launch = next(trace.all(Launch), None)
-    if launch is None or launch.launcher == "python":
-        return Fact(True, (Value("several processes", likely=True),))
-    alone = launch.nodes.equals(1, if_unknown=False) & launch.processes_per_node.equals(1, if_unknown=False)
-    return ~alone
+        yield Candidate(group, only & on_gpu & wrapped & several_processes(trace), blame=group.backend)

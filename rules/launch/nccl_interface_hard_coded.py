@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import EnvironmentVariable, Event, Launch, Trace, Value
-from t4lint.trace.questions import any_launch
+from t4lint.trace import EnvironmentVariable, Launch, Trace
+from t4lint.trace.questions import any_launch, settings_of, several_nodes
 
 NAME = "NCCL_SOCKET_IFNAME"
 
@@ -44,11 +44,11 @@ NAME = "NCCL_SOCKET_IFNAME"
     reads=(EnvironmentVariable, Launch),
 )
 def nccl_interface_hard_coded(trace: Trace) -> Iterator[Candidate]:
-    several_nodes = any_launch(trace, lambda launch: launch.nodes.test(lambda nodes: nodes > 1))
-    several = several_nodes | any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
-    for event, value in _settings(trace):
+    nodes = several_nodes(trace)
+    several = nodes | any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
+    for event, value in settings_of(trace, NAME):
         loopback = value.it == "lo"
-        wrong = several_nodes if loopback else several & value.test(_one_name)
+        wrong = nodes if loopback else several & value.test(_one_name)
         yield Candidate(
             event,
             wrong,
@@ -61,19 +61,6 @@ def nccl_interface_hard_coded(trace: Trace) -> Iterator[Candidate]:
                 else "a machine or container where it has another name ends at start, without a fallback",
             },
         )
-
-
-def _settings(trace: Trace) -> Iterator[tuple[Event, Value]]:
-    """Every place that sets the variable, once: a launch repeats what a shell line before it has exported."""
-    seen: list[Value] = []
-    for variable in trace.all(EnvironmentVariable):
-        if variable.name == NAME:
-            seen.append(variable.value)
-            yield variable, variable.value
-    for launch in trace.all(Launch):
-        value = launch.environment.get(NAME)
-        if value is not None and all(value.it != other.it for other in seen):
-            yield launch, value
 
 
 def _one_name(text: object) -> bool:

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, EnvironmentVariable, Fact, Launch, ProcessGroup, Trace
+from t4lint.trace.questions import uses_nccl
 
 NAME = "NCCL_SOCKET_IFNAME"
 
@@ -47,7 +48,7 @@ def nccl_interface_unset(trace: Trace) -> Iterator[Candidate]:
     never_set = trace.never(EnvironmentVariable, lambda variable: Fact(variable.name == NAME))
     for launch in trace.all(Launch):
         several = launch.nodes.test(lambda nodes: nodes > 1)
-        unset = FALSE if NAME in launch.environment or not _uses_nccl(trace) else never_set
+        unset = FALSE if NAME in launch.environment or not uses_nccl(trace) else never_set
         contained = launch.in_container.it is True
         yield Candidate(
             launch,
@@ -55,9 +56,3 @@ def nccl_interface_unset(trace: Trace) -> Iterator[Candidate]:
             severity="warning" if contained else None,
             words={"nodes": launch.nodes.it, "also": ", container bridges too" if contained else ""},
         )
-
-
-def _uses_nccl(trace: Trace) -> bool:
-    """Only a program that names other backends for all of its groups does not."""
-    backends = [group.backend.it for group in trace.all(ProcessGroup)]
-    return not backends or any(backend is None or "nccl" in str(backend) for backend in backends)

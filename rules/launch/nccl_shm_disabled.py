@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, EnvironmentVariable, Event, Launch, ProcessGroup, Trace, Value
-from t4lint.trace.questions import any_launch
+from t4lint.trace import FALSE, EnvironmentVariable, Launch, ProcessGroup, Trace
+from t4lint.trace.questions import any_launch, settings_of, switched_on, uses_nccl
 
 NAME = "NCCL_SHM_DISABLE"
 
@@ -42,23 +42,7 @@ NAME = "NCCL_SHM_DISABLE"
 )
 def nccl_shm_disabled(trace: Trace) -> Iterator[Candidate]:
     several = any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
-    if not _uses_nccl(trace):
+    if not uses_nccl(trace):
         several = FALSE
-    for event, value in _settings(trace):
-        disabled = value.test(lambda text: str(text).strip().isdecimal() and int(str(text)) > 0)
-        yield Candidate(event, disabled & several, blame=value, words={"value": value.it})
-
-
-def _settings(trace: Trace) -> Iterator[tuple[Event, Value]]:
-    for variable in trace.all(EnvironmentVariable):
-        if variable.name == NAME:
-            yield variable, variable.value
-    for launch in trace.all(Launch):
-        if NAME in launch.environment:
-            yield launch, launch.environment[NAME]
-
-
-def _uses_nccl(trace: Trace) -> bool:
-    """Only a program that names other backends for all of its groups does not."""
-    backends = [group.backend.it for group in trace.all(ProcessGroup)]
-    return not backends or any(backend is None or "nccl" in str(backend) for backend in backends)
+    for event, value in settings_of(trace, NAME):
+        yield Candidate(event, switched_on(value) & several, blame=value, words={"value": value.it})

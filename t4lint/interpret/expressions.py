@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from t4lint.interpret import ranks
 from t4lint.interpret.operators import COMPARISON, binary, origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
@@ -539,6 +540,10 @@ def note_index(m: Machine, test: Abstract) -> None:
 
 def _boolean(m: Machine, node: cst.BooleanOperation) -> Abstract:
     left = m.resolve(evaluate(m, node.left))
+    return ranks.marked(_boolean_of(m, node, left), left)
+
+
+def _boolean_of(m: Machine, node: cst.BooleanOperation, left: Abstract) -> Abstract:
     is_and = isinstance(node.operator, cst.And)
     decided = truth(m, left)
     if decided is not None:
@@ -564,7 +569,7 @@ def _either(m: Machine, left: Abstract, right: Abstract, is_and: bool) -> Abstra
     if decided is not None:
         return left if decided is not is_and else right
     if truth(m, right) is is_and and isinstance(left, Unknown):
-        return left
+        return ranks.marked(left, right)  # `step % 100 == 0 and rank == 0`: the rank decides too
     if not is_and and isinstance(left, Unknown) and not left.varies and not isinstance(right, Unknown):
         return m.joined(left.uid, left, right) if not isinstance(right, Const) else Choice(left.uid, left, right)
     return unknown_from("and" if is_and else "or", left, right)
@@ -597,7 +602,14 @@ def compare(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
         if there is None:
             return Unknown(f"whether {left.value} is set", uid=test if name == "In" else f"not({test})")
         return Const(there is (name == "In"))
-    return m.mapped(left, lambda a: m.mapped(right, lambda b: _compare(name, a, b)))
+    return m.mapped(left, lambda a: m.mapped(right, lambda b: _compare_ranks(name, a, b)))
+
+
+def _compare_ranks(name: str, left: Abstract, right: Abstract) -> Abstract:
+    result = _compare(name, left, right)
+    if not isinstance(result, Const) or not ranks.by_process(result):
+        return result
+    return ranks.same_for_all(result, _compare(name, ranks.next_process(left), ranks.next_process(right)))
 
 
 def _compare(name: str, left: Abstract, right: Abstract) -> Abstract:
@@ -608,13 +620,13 @@ def _compare(name: str, left: Abstract, right: Abstract) -> Abstract:
         if same is not None:
             positive = name in ("Is", "Equal")
             varies = any(isinstance(value, Const) and value.varies for value in (left, right))
-            return Const(same is positive, origins_of(left, right), varies)
+            return Const(same is positive, origins_of(*parts(left), *parts(right)), varies)
         return _same_test(name, left, right)
     first, second = comparable(left), comparable(right)
     if first is not None and second is not None:
         try:
             varies = any(isinstance(value, Const) and value.varies for value in (left, right))
-            return Const(bool(COMPARISON[name](first[0], second[0])), origins_of(left, right), varies)
+            return Const(bool(COMPARISON[name](first[0], second[0])), origins_of(*parts(left), *parts(right)), varies)
         except Exception:
             return unknown_from(name, left, right)
     if isinstance(left, Tensor) or isinstance(right, Tensor):
@@ -655,6 +667,11 @@ def identical(left: Abstract, right: Abstract) -> bool | None:
 def _are_members(left: Instance, right: Instance) -> bool:
     """Are both members of enumerations, which are the same only if they are one?"""
     return "_value_" in left.attributes and "_value_" in right.attributes
+
+
+def parts(value: Abstract) -> tuple[Abstract, ...]:
+    """A value and, of a tuple or list, what it holds: that is where its provenance is."""
+    return (value, *value.items) if isinstance(value, ListValue) else (value,)
 
 
 def comparable(value: Abstract) -> tuple[Any] | None:

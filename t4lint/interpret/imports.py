@@ -13,6 +13,7 @@ from t4lint.findings import Problem
 from t4lint.interpret.values import Abstract, Const, ListValue, ProjectModule, Scope, Symbol, Unknown
 from t4lint.libraries import registry
 from t4lint.sources.files import is_folder
+from t4lint.trace import Call
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -28,6 +29,7 @@ def import_names(m: Machine, node: cst.Import) -> object:
         name = dotted(alias.name)
         if missing_library(m, name):
             return DEAD
+        say_import(m, name, node)
         value = import_module(m, name)
         if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
             bind(m, alias.asname.name.value, value)
@@ -44,6 +46,8 @@ def import_from(m: Machine, node: cst.ImportFrom) -> object:
     name = dotted(node.module) if node.module is not None else ""
     if not node.relative and missing_library(m, name):
         return DEAD
+    if not node.relative:
+        say_import(m, name, node)
     module = relative_module(m, name, len(node.relative)) if node.relative else import_module(m, name)
     if isinstance(node.names, cst.ImportStar):
         if isinstance(module, ProjectModule):
@@ -63,6 +67,19 @@ def import_from(m: Machine, node: cst.ImportFrom) -> object:
 def missing_library(m: Machine, name: str) -> bool:
     """Libraries whose absence a program guards against, and that cannot run on the target anyway: apex is one."""
     return registry.is_absent(name.partition(".")[0]) and local_file(m, name) is None
+
+
+# Libraries that are built for the GPU that they run on.
+KERNELS = frozenset({"flash_attn", "flash_attn_interface"})
+
+
+def say_import(m: Machine, name: str, node: cst.CSTNode) -> None:
+    """An import of kernels that nothing catches when they are missing."""
+    top = name.partition(".")[0]
+    helpers = name.startswith("flash_attn.bert_padding")  # plain PyTorch
+    if top in KERNELS and not helpers and not m.catching and not m.uncalled and local_file(m, top) is None:
+        with m.at(m.frames[-1].source, node):
+            m.emit(Call, "import", function=f"import {top}", arguments={})
 
 
 def member(m: Machine, module: Abstract, name: str) -> Abstract:

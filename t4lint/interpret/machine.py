@@ -97,6 +97,7 @@ class Frame:
     function: Function | None = None
     receiver: Abstract | None = None
     pending: list[tuple[str, bool, Abstract]] = field(default_factory=list)
+    apart: list[cst.CSTNode] = field(default_factory=list)  # branches around here that only some processes take
     yields: list[Abstract] = field(default_factory=list)
     streams: bool = False  # a `yield` in a loop or under a test: how many there are is not known
     loops: int = 0  # that were open at entry
@@ -163,6 +164,8 @@ class Machine:
         self.sometimes = 0  # tests around that are decided anew in each iteration, and not known
         self.phase = "setup"
         self.grad = True
+        self.catching = 0  # `try` blocks with handlers around what runs
+        self.uncalled = False  # is what runs a function that nothing calls
         self.imported: set[str] = set()
         self.versions_asked: set[str] = set()
         self.flags: dict[str, Any] = {}

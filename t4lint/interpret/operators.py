@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from t4lint.interpret import ranks
 from t4lint.interpret.values import Abstract, Const, DictValue, ListValue, Provenance, Step, Symbol, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def origins_of(*values: Abstract) -> Provenance:
         for step in origins:
             if step not in steps:
                 steps.append(step)
-    return tuple(steps[:MAX_ORIGINS])
+    marks = [step for step in steps[MAX_ORIGINS:] if any(step is mark for mark in ranks.MARKS)]
+    return (*steps[:MAX_ORIGINS], *marks)
 
 
 def unknown_from(name: str, *values: Abstract) -> Unknown:
@@ -83,7 +85,9 @@ def unknown_from(name: str, *values: Abstract) -> Unknown:
 
 
 def binary(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
-    return m.mapped(left, lambda a: m.mapped(right, lambda b: ungraphed(m, name, _binary(name, a, b))))
+    return m.mapped(
+        left, lambda a: m.mapped(right, lambda b: ranks.computed(name, a, b, ungraphed(m, name, _binary(name, a, b))))
+    )
 
 
 # operations without a gradient

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from t4lint.devices import Target
 from t4lint.findings import Problem
@@ -17,12 +18,12 @@ from t4lint.interpret.imports import run_module
 from t4lint.interpret.machine import MAX_STEPS, Draft, Exhausted, Machine
 from t4lint.interpret.project import Project
 from t4lint.interpret.source import SourceModule
-from t4lint.interpret.values import PRESUMED, Abstract, Const, Function, ProjectModule, Scope, Step, Unknown
+from t4lint.interpret.values import PRESUMED, Abstract, Const, DictValue, Function, ProjectModule, Scope, Step, Unknown
 from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
 from t4lint.libraries.media import work_of
 from t4lint.sources.document import LaunchCommand, Word
-from t4lint.trace import Event, Launch, Loader, Model, Value
+from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown
 
 
 @dataclass(slots=True)
@@ -52,7 +53,12 @@ def interpret(
     if isinstance(source, Problem):
         return source
     arguments = launch.arguments if launch is not None else ()
+    written = accelerate_config(project, launch) if launch is not None else None
+    if launch is not None and written is not None:
+        launch = counted(launch, written)
     machine = Machine(project, target, versions, arguments, environment_of(launch, project), launch)
+    if written is not None:
+        machine.globals["$accelerate config"] = written
     machine.entered = entered if entered is not None else set()
     machine.heard = [] if listen else None
     machine.most_steps = most_steps
@@ -65,7 +71,7 @@ def interpret(
             give_up(machine, error)
             reset(machine)
     if launch is not None:
-        machine.drafts.insert(0, launch_draft(source, launch))
+        machine.drafts.insert(0, launch_draft(source, launch, written))
     segments = [Segment(machine.drafts, machine.gaps)]
     finish(machine, machine.drafts, uncalled=False)
     with deep_recursion():
@@ -75,13 +81,16 @@ def interpret(
 
 def repeated(done: Interpretation, launch: LaunchCommand) -> Interpretation | None:
     """What a launch like that of a run gives: the same, with the places of this launch. None where they are ambiguous."""
+    written = done.machine.globals.get("$accelerate config")
+    if written is not None:
+        launch = counted(launch, written)
     moved = launching.moves(done.machine.launch, launch)
     if moved is None:
         return None
     machine = copy(done.machine)
     machine.launch, machine.moved = launch, moved
     run = done.segments[0]
-    first = launch_draft(run.drafts[0].source.source, launch)  # type: ignore[attr-defined]
+    first = launch_draft(run.drafts[0].source.source, launch, written)  # type: ignore[attr-defined]
     return Interpretation(machine, [Segment([first, *run.drafts[1:]], run.gaps)])
 
 
@@ -135,6 +144,7 @@ def uncalled_segments(machine: Machine, source: SourceModule) -> list[Segment]:
         machine.spent += machine.steps
         machine.drafts, machine.gaps, machine.steps = [], [], 0
         machine.backward_in, machine.stepped_in, machine.surely_stepped_in = set(), set(), set()
+        machine.uncalled = True
         machine.globals.pop("$backwards", None)
         machine.globals.pop("$cuda", None)
         module = machine.globals.get(f"module {source.document.file}")
@@ -212,9 +222,34 @@ def word_value(word: Word, name: str, how: str = "environment") -> Abstract:
     return Const(word.text, (step,))
 
 
-def launch_draft(source: SourceModule, launch: LaunchCommand) -> Draft:
+def counted(launch: LaunchCommand, config: DictValue) -> LaunchCommand:
+    """The launch with the numbers that accelerate's configuration gives, where the command does not."""
+    flags = launch.launcher_flags
+    machines, total = (
+        launch.nodes if "num_machines" in flags else key_value(config, "num_machines", 1),
+        key_value(config, "num_processes", None),
+    )
+    per_node = launch.processes_per_node
+    if "num_processes" in flags:
+        word = flags["num_processes"]
+        number = int(word.text) if word.text is not None and word.text.isdecimal() else None
+        total = Value(number, (Origin("flag", f"--num_processes {word.text}", word.location),))
+    if total.known and isinstance(total.it, int) and machines.known and isinstance(machines.it, int):
+        per_node = Value(total.it // max(machines.it, 1), (*total.origins, *machines.origins))
+    return replace(launch, nodes=machines, processes_per_node=per_node)
+
+
+def key_value(config: DictValue, name: str, default: object) -> Value:
+    """A key of accelerate's configuration with its place."""
+    found = config.items.get(name)
+    if not isinstance(found, Const):
+        return Value(default) if found is None and default is not None else unknown(f"{name} is not known")
+    return Value(found.value, tuple(Origin(step.how, step.note, step.location) for step in found.origins))
+
+
+def launch_draft(source: SourceModule, launch: LaunchCommand, config: DictValue | None = None) -> Draft:
     environment = {name: word_value(word, name) for name, word in launch.environment.items()}
-    fields = {
+    fields: dict[str, Any] = {
         "launcher": launch.launcher,
         "nodes": launch.nodes,
         "processes_per_node": launch.processes_per_node,
@@ -223,7 +258,17 @@ def launch_draft(source: SourceModule, launch: LaunchCommand) -> Draft:
         "flags": launching.flags_of(launch),
         "rendezvous": launching.rendezvous(launch),
         "node_rank": launching.node_rank(launch),
+        "tasks_per_node": launch.tasks_per_node,
     }
+    if config is not None and launch.launcher == "accelerate":
+        if "main_process_ip" not in launch.launcher_flags and "main_process_ip" in config.items:
+            fields["rendezvous"] = key_value(config, "main_process_ip", None)
+        if "num_processes" not in launch.launcher_flags and "num_processes" in config.items:
+            total = key_value(config, "num_processes", None)
+            fields["flags"] = {**fields["flags"], "num_processes": replace(total, it=str(total.it))}
+    if launch.container is not None:
+        container = launch.container
+        fields |= {"shared_memory": container.shared_memory, "network": container.network, "ports": container.ports}
     return Draft(Launch, LaunchSite(launch, source), source.tree, {}, (), "", "", "setup", fields)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from t4lint.interpret import expressions, imports, keeping
+from t4lint.interpret import expressions, imports, keeping, ranks
 from t4lint.interpret.operators import binary
 from t4lint.interpret.values import (
     NONE,
@@ -31,7 +31,7 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries import registry
 from t4lint.libraries.api import Arguments
-from t4lint.trace import Backward
+from t4lint.trace import Backward, Exit
 from t4lint.trace import Step as OptimizerStep
 
 if TYPE_CHECKING:
@@ -302,7 +302,15 @@ def _return(m: Machine, node: cst.Return) -> Completion:
 def _raise(m: Machine, node: cst.Raise) -> Completion:
     if node.exc is not None:
         expressions.evaluate(m, node.exc)
+    say_exit(m, node, m.control)
     return DEAD
+
+
+def say_exit(m: Machine, node: cst.CSTNode, because: tuple[Step, ...]) -> None:
+    """The program ends here because of what the target is. Nothing that is caught, or that nobody calls, ends it."""
+    if because and not m.catching and not m.uncalled:
+        with m.at(m.frames[-1].source, node):
+            m.emit(Exit, reason=Const("the target", because))
 
 
 def _delete(m: Machine, node: cst.Del) -> Completion:
@@ -323,7 +331,10 @@ def _delete(m: Machine, node: cst.Del) -> Completion:
 
 def _assert(m: Machine, node: cst.Assert) -> Completion:
     value = expressions.evaluate(m, node.test)
-    return DEAD if m.truth(value) is False and not varies(value) else None
+    if m.truth(value) is not False or varies(value):
+        return None
+    say_exit(m, node, tuple(step for step in value.origins if step.how == "target"))
+    return DEAD
 
 
 def _global(m: Machine, node: cst.Global) -> Completion:
@@ -343,13 +354,17 @@ def _if(m: Machine, node: cst.If) -> Completion:
     test = expressions.evaluate(m, node.test)
     choosing = chooses(m, node, test)
     m.note_test(test, node.test)
-    return branch(
+    by_process = ranks.by_process(test)
+    completion = branch(
         m,
         test,
-        lambda: _choosing(m, node.body, choosing),
-        lambda: _choosing(m, node.orelse, choosing) if node.orelse is not None else None,
+        lambda: _choosing(m, node.body, choosing, node if by_process else None),
+        lambda: _choosing(m, node.orelse, choosing, node if by_process else None) if node.orelse is not None else None,
         leaves_early=(_leaves(node.body), _leaves(node.orelse)),
     )
+    if by_process and completion is None and (_returns(node.body) or _returns(node.orelse)):
+        m.frames[-1].apart.append(node)  # the others have left the function
+    return completion
 
 
 MAX_CHOICE = 3  # statements in a branch that only picks a value
@@ -381,13 +396,17 @@ def _within(node: cst.CSTNode | None, test: cst.BaseExpression) -> bool:
     return any(node is part for part in parts)
 
 
-def _choosing(m: Machine, block: cst.CSTNode, steps: tuple[Step, ...]) -> Completion:
+def _choosing(m: Machine, block: cst.CSTNode, steps: tuple[Step, ...], apart: cst.CSTNode | None = None) -> Completion:
     before = m.choosing
     m.choosing = steps or before
+    around = len(m.frames[-1].apart)
+    if apart is not None:
+        m.frames[-1].apart.append(apart)
     try:
         return execute(m, block)
     finally:
         m.choosing = before
+        del m.frames[-1].apart[around:]
 
 
 def _else(m: Machine, node: cst.Else) -> Completion:
@@ -403,6 +422,15 @@ def _leaves(block: cst.CSTNode | None) -> bool:
     last = body[-1]
     small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
     return isinstance(small, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+
+
+def _returns(block: cst.CSTNode | None) -> bool:
+    """Does a block end with a return?"""
+    if isinstance(block, cst.Else):
+        block = block.body
+    body = block.body if isinstance(block, cst.IndentedBlock) else ()
+    last = body[-1] if body else None
+    return isinstance(last, cst.SimpleStatementLine) and bool(last.body) and isinstance(last.body[-1], cst.Return)
 
 
 def branch(
@@ -812,7 +840,11 @@ def _try(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
 
 
 def _try_body(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
-    completion = execute(m, node.body)
+    m.catching += bool(node.handlers)
+    try:
+        completion = execute(m, node.body)
+    finally:
+        m.catching -= bool(node.handlers)
     if completion is DEAD and node.handlers:
         completion = _handlers(m, node)
     elif completion is None and node.orelse is not None:

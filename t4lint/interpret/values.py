@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from t4lint.trace import How, Location
+from t4lint.trace import OF_LOCAL_RANK, OF_PROCESS, OF_RANK, How, Location
 
 _serial = count()
 
@@ -36,6 +36,12 @@ Provenance = tuple[Step, ...]
 
 # Marks a value that holds for most programs of its kind but was not read from this one: its facts are only likely.
 PRESUMED = Step("derived", "presumed")
+
+# Mark a value that differs between the processes of a run (see `ranks`): the number of a process in the whole run, its
+# number on its node, and what is computed from one.
+RANK = Step("derived", OF_RANK)
+LOCAL_RANK = Step("derived", OF_LOCAL_RANK)
+PER_PROCESS = Step("derived", OF_PROCESS)
 
 
 class Abstract:

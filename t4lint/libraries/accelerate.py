@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from t4lint.interpret.values import (
+    LOCAL_RANK,
     NONE,
     PRESUMED,
+    RANK,
     Abstract,
     Bound,
     Const,
@@ -24,7 +26,7 @@ from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import say_backward, set_device
 from t4lint.libraries.torch_autocast import unknown_facts
 from t4lint.libraries.torch_cuda import package_question
-from t4lint.libraries.torch_distributed import wrap_for_launch
+from t4lint.libraries.torch_distributed import say_collective, wrap_for_launch
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine
 
@@ -175,7 +177,9 @@ def attribute(call: Call) -> Abstract:
         precision: Abstract = call.receiver.attributes["$precision"]
         return precision
     if name in ("is_main_process", "is_local_main_process", "is_last_process"):
-        return Const(True)  # the trace is that of the main process
+        return Const(True, (RANK,))  # the trace is that of the main process
+    if name in ("process_index", "local_process_index"):
+        return Const(0, (RANK if name == "process_index" else LOCAL_RANK,))
     if name == "sync_gradients":
         return Unknown("whether gradients are synchronized in this micro-batch", varies=True)
     if name == "scaler":
@@ -185,8 +189,16 @@ def attribute(call: Call) -> Abstract:
     return Unknown(f"{name} of the accelerator", uid=f"{call.receiver.uid}.{name}")
 
 
+@methods("accelerator", "wait_for_everyone")
+def wait_for_everyone(call: Call) -> Abstract:
+    say_collective(call.machine, call.name)
+    return NONE
+
+
 @methods("accelerator", "unwrap_model", "gather", "gather_for_metrics", "reduce", "pad_across_processes")
 def same(call: Call) -> Abstract:
+    if not call.name.endswith("unwrap_model"):
+        say_collective(call.machine, call.name)
     return call.arguments.positional[0] if call.arguments.positional else NONE
 
 

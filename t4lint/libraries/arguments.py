@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from t4lint.interpret.values import (
+    LOCAL_RANK,
     NONE,
     Abstract,
     Class,
@@ -19,6 +20,7 @@ from t4lint.interpret.values import (
     Symbol,
     Unknown,
     replace_origins,
+    with_origin,
 )
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
@@ -250,6 +252,11 @@ class _Word:
 
 
 def argument_value(call: Call, name: str, spec: Any, flags: command_line.Flags) -> Abstract:
+    value = flag_value(call, name, spec, flags)
+    return local_rank(call.machine, value) if name == "local_rank" else value
+
+
+def flag_value(call: Call, name: str, spec: Any, flags: command_line.Flags) -> Abstract:
     if not isinstance(spec, Object):
         return Unknown(f"the flag {name} is added in some runs only", uid=f"flag {name}")
     if spec.kind == "dataclass spec":
@@ -312,6 +319,17 @@ def given_value(call: Call, spec: Object, words: Any, flags: command_line.Flags,
 
 
 TEXT_TYPES = frozenset({"pathlib.Path", "os.path.abspath", "os.path.expanduser", "pathlib.PosixPath"})
+
+
+def local_rank(m: Any, value: Abstract) -> Abstract:
+    """`--local_rank` is what the old launcher and DeepSpeed's hand to each process."""
+    launch = m.launch
+    old = (
+        launch is not None and launch.launcher == "torch.distributed.launch" and "use_env" not in launch.launcher_flags
+    )
+    if old or (launch is not None and launch.launcher == "deepspeed" and "no_local_rank" not in launch.launcher_flags):
+        return Const(0, (LOCAL_RANK,))
+    return with_origin(value, LOCAL_RANK) if isinstance(value, (Const, Unknown)) else value
 
 
 def positional_value(call: Call, name: str, spec: Object, places: list[Any], flags: command_line.Flags) -> Abstract:

@@ -682,6 +682,9 @@ def initialize(call: Call) -> Abstract:
         found = command_line.find(flags, ["deepspeed_config"])
         words = found[1] if found is not None else []
         config = Const(words[0].text) if words and words[0].text else Unknown("the DeepSpeed configuration")
+    from t4lint.libraries.sharding import deepspeed_config, say_zero
+
+    say_zero(m, getattr(model, "uid", ""), deepspeed_config(m, config))
     precision = deepspeed_engine(m, config, Const("no"))
     m.emit(CallEvent, "initialize", function=call.name, arguments={"precision_block": precision_block(m, config)})
     m.emit(

@@ -9,7 +9,10 @@ from t4lint.interpret.expressions import Elements, chosen_by, element_of, hashab
 from t4lint.interpret.keeping import appended, grows
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
+    LOCAL_RANK,
     NONE,
+    PER_PROCESS,
+    RANK,
     Abstract,
     Bound,
     Choice,
@@ -29,7 +32,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries.api import Arguments, Call, attribute, calls, methods
 from t4lint.libraries.classes import contents, is_dict, namespace_of, pairs
 from t4lint.libraries.paths import path_method
-from t4lint.trace import EnvironmentVariable
+from t4lint.trace import EnvironmentVariable, Exit
 
 # --- conversions -------------------------------------------------------------------------------------------------
 
@@ -462,7 +465,12 @@ def super_attribute(call: Call) -> Abstract:
 def print_or_exit(call: Call) -> Abstract:
     from t4lint.interpret.expressions import NEVER
 
-    return NONE if call.name == "builtins.print" else NEVER
+    if call.name == "builtins.print":
+        return NONE
+    m = call.machine
+    if m.control and not m.catching and not m.uncalled:
+        m.emit(Exit, reason=Const("the target", m.control))
+    return NEVER
 
 
 @calls("builtins.type")
@@ -720,6 +728,15 @@ def environment_value(m: Any, name: str) -> Abstract | None:
     return m.resolve(value) if value is not None else None
 
 
+@calls("os.environ.__getitem__")
+def environment_item(call: Call) -> Abstract:
+    """As `get`; but a program that reads the number of its process so is made for a launcher that sets it."""
+    name = call.argument("key", 0)
+    if isinstance(name, Const) and name.value in NUMBERS and environment_value(call.machine, str(name.value)) is None:
+        return Const("0", (NUMBERS[name.value],))
+    return environment_get(Call(call.machine, "os.environ.get", call.arguments, None))
+
+
 @calls("os.environ.get", "os.getenv")
 def environment_get(call: Call) -> Abstract:
     name = call.argument("key", 0)
@@ -769,7 +786,7 @@ def launched_value(m: Any, name: str) -> Abstract | None:
             return None  # accelerate 1.15 starts a single process without these (commands/launch.py, simple_launcher)
     step = Step("environment", f"{name} of rank 0", location=launch.where)
     if name in RANKS:
-        return Const("0", (step,))
+        return Const("0", (NUMBERS.get(name, PER_PROCESS),))
     count = world_size(m) if name == "WORLD_SIZE" else None
     if isinstance(count, Const):
         return Const(str(count.value), (step,))
@@ -793,9 +810,23 @@ def is_in_environment(m: Any, name: str) -> bool | None:
     return None
 
 
+# The number of a process, as launchers, Slurm and MPI give it.
+NUMBERS = {
+    "RANK": RANK, "SLURM_PROCID": RANK, "OMPI_COMM_WORLD_RANK": RANK, "PMI_RANK": RANK,
+    "LOCAL_RANK": LOCAL_RANK, "SLURM_LOCALID": LOCAL_RANK, "OMPI_COMM_WORLD_LOCAL_RANK": LOCAL_RANK,
+}  # fmt: skip
+
+# Libraries that load torch when they are imported.
+IMPORT_TORCH = frozenset({
+    "torch", "torchvision", "torchaudio", "accelerate", "peft", "trl", "bitsandbytes", "timm", "lightning",
+    "pytorch_lightning", "unsloth", "deepspeed", "xformers", "flash_attn",
+})  # fmt: skip
+
+
 def set_environment(m: Any, name: str, value: Abstract) -> None:
     m.write(m.environment, name, value)
-    m.emit(EnvironmentVariable, name, name=name, value=value, set_in="program")
+    loaded = Const(not IMPORT_TORCH.isdisjoint(m.imported))
+    m.emit(EnvironmentVariable, name, name=name, value=value, set_in="program", after_torch=loaded)
 
 
 @calls("os.environ.setdefault", "os.putenv")

@@ -37,12 +37,13 @@ MODELS = {
         "torch_cuda",
         "torch_operations",
         "torch_attention",
+        "sharding",
     ),
     "torchvision": ("torch", "vision", "media"),
     "timm": ("torch", "vision"),
     "transformers": ("torch", "transformers", "peft"),
     "trl": ("torch", "transformers", "peft", "trl"),
-    "accelerate": ("torch", "accelerate"),
+    "accelerate": ("torch", "accelerate", "sharding"),
     "peft": ("torch", "peft"),
     "bitsandbytes": ("torch", "bitsandbytes"),
     "lightning": ("torch", "lightning"),
@@ -50,6 +51,9 @@ MODELS = {
     "lightning_fabric": ("torch", "lightning"),
     "unsloth": ("torch", "transformers", "unsloth"),
     "diffusers": ("torch", "transformers", "peft", "diffusers"),
+    "safetensors": ("torch",),
+    "datasets": ("torch",),
+    "huggingface_hub": ("torch",),
     "flash_attn": ("torch", "flash_attn"),
     "flash_attn_interface": ("torch", "flash_attn"),
     "xformers": ("torch", "kernels"),
@@ -274,7 +278,7 @@ def subscript(m: Any, receiver: Abstract, index: Abstract) -> Abstract:
         if classes.is_dict(receiver.cls):
             return expressions_item(m, classes.contents(m, receiver), index)
     if isinstance(receiver, Symbol) and receiver.name == "os.environ":
-        variable: Abstract = m.method(Symbol("os.environ"), "get", Arguments((index,)))
+        variable: Abstract = m.method(Symbol("os.environ"), "__getitem__", Arguments((index,)))
         return variable
     if isinstance(receiver, Symbol) and receiver.name.endswith(".__dict__") and isinstance(index, Const):
         return symbol_attribute(m, receiver.name.removesuffix(".__dict__"), str(index.value))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from t4lint.interpret.keeping import grows
 from t4lint.interpret.operators import binary, tensor_of
+from t4lint.interpret.ranks import by_process, who_runs
 from t4lint.interpret.values import (
     NONE,
+    PRESUMED,
     Abstract,
     Bound,
     Const,
@@ -28,6 +31,7 @@ from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
 from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_name, unknown_facts
 from t4lint.libraries.torch_cuda import device_type
+from t4lint.libraries.torch_distributed import inside_no_sync, say_collective
 from t4lint.libraries.torch_operations import after, exact, exact_dtype
 from t4lint.trace import (
     Attention,
@@ -35,6 +39,7 @@ from t4lint.trace import (
     Backward,
     Compile,
     Copy,
+    DeviceChoice,
     Event,
     Forward,
     GradientRead,
@@ -43,6 +48,7 @@ from t4lint.trace import (
     Model,
     Operation,
     Optimizer,
+    Save,
     Scaler,
     Switch,
     Wrap,
@@ -333,6 +339,7 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     if outermost and isinstance(target, Object) and target.name.startswith("torch.nn.") and not has_matmul(target):
         return Tensor(facts)
     if outermost:
+        m.write(m.globals, "$forward in no_sync", inside_no_sync(m))
         m.globals["$model"] = target
         m.globals.setdefault("$models", {})[target.uid] = target
     maps = attention_maps(m, target, arguments) if outermost else None
@@ -413,7 +420,7 @@ def attention_map(call: Call) -> Abstract:
 
 
 # regions that say nothing of the grad mode, or are followed
-GRAD_REGIONS = frozenset({"autocast", "grad mode", "null context", "file"})
+GRAD_REGIONS = frozenset({"autocast", "grad mode", "null context", "file", "no sync"})
 
 
 def recorded(m: Any, module: Any) -> Abstract:
@@ -548,6 +555,8 @@ def move_module(call: Call) -> Abstract:
         dtype = Const(fixed, (m.here("literal", f".{name}()"),))
     elif name in ("cuda", "cpu"):
         set_device(m, module, Const(name))
+        if name == "cuda":
+            m.emit(DeviceChoice, "to", index=call.argument("device", 0, Const("cuda")))
     else:
         for value in [
             *call.arguments.positional,
@@ -558,6 +567,8 @@ def move_module(call: Call) -> Abstract:
                 dtype = kind
             elif "dtype" not in call.arguments.keywords or value is not call.arguments.keywords["dtype"]:
                 set_device(m, module, m.resolve(value))
+                if device_type(m, value) == "cuda":
+                    m.emit(DeviceChoice, "to", index=Const("cuda", m.resolve(value).origins))
     layout = call.arguments.keywords.get("memory_format")
     if layout is not None:
         chosen = m.resolve(layout)
@@ -709,6 +720,8 @@ def bookkeeping(call: Call) -> Abstract:
         key, value = call.argument("name", 0), call.arguments.get("tensor", 1)
         if isinstance(key, Const) and value is not None:
             call.machine.write(call.receiver.attributes, str(key.value), value)
+    if name == "state_dict" and call.receiver.attributes.get("$shards"):
+        say_collective(call.machine, call.name)  # gathers what the processes hold
     return call.receiver if name == "apply" else Unknown(f"{name}()")
 
 
@@ -857,6 +870,8 @@ def say_backward(
         retain_graph=call.argument("retain_graph", 1, Const(False)),
         divided_by=divided_by(facts),
         engine_divides=divides,
+        in_no_sync=inside_no_sync(m),
+        forward_in_no_sync=m.globals.get("$forward in no_sync") or Unknown("no forward was followed"),
         engine=engine or facts.engine,
     )
     m.globals.setdefault("$carried", set()).update(facts.kept)
@@ -1422,9 +1437,32 @@ def empty_cache(call: Call) -> Abstract:
     return NONE
 
 
+@calls("torch.save", "torch.jit.save", "safetensors.torch.save_file", "safetensors.torch.save_model")
+def save(call: Call) -> Abstract:
+    position = 0 if call.name == "torch.jit.save" else 1
+    say_save(call.machine, call.name, call.argument("f" if "torch.save" in call.name else "filename", position))
+    return NONE
+
+
+# How an unknown path is built where it is the same on every process: of flags, constants and counters.
+SAME_PATH = re.compile(r"(?:flag|format|str|Add|os\.path\.join|pathlib\.Path|field|positional|config)\b")
+
+
+def say_save(m: Any, name: str, target: Abstract) -> None:
+    target = m.resolve(target)
+    if by_process(target):
+        apart: Abstract = Const(True)
+    elif isinstance(target, Const):
+        apart = Const(False)
+    elif isinstance(target, Unknown) and SAME_PATH.match(target.uid):
+        apart = Const(False, (PRESUMED,))
+    else:
+        apart = Unknown("where it is saved to is not known")
+    m.emit(Save, name.rpartition(".")[2], target=target, ranks=who_runs(m, name), apart=apart)
+
+
 @calls(
     "torch.manual_seed",
-    "torch.save",
     "torch.set_printoptions",
     "torch.set_num_threads",
     "torch.use_deterministic_algorithms",

@@ -56,17 +56,16 @@ def properties(call: Call) -> Abstract:
     gpu = call.machine.target.gpu
     if gpu is None:
         return Unknown("the properties of a GPU that is not there")
-    note = f"of {gpu.name}"
     call.machine.emit(Predicate, call.name, function=call.name, result=Unknown("several properties"))
     return Object(
         "device properties",
         "torch.cuda._CudaDeviceProperties",
         {
-            "major": answer(call, gpu.capability[0], note),
-            "minor": answer(call, gpu.capability[1], note),
-            "total_memory": answer(call, gpu.total_memory, note),
-            "multi_processor_count": answer(call, gpu.sm_count, note),
-            "name": answer(call, gpu.device_name, note),
+            "major": answer(call, gpu.capability[0], f"major of {gpu.name}"),
+            "minor": answer(call, gpu.capability[1], f"minor of {gpu.name}"),
+            "total_memory": answer(call, gpu.total_memory, f"total_memory of {gpu.name}"),
+            "multi_processor_count": answer(call, gpu.sm_count, f"multi_processor_count of {gpu.name}"),
+            "name": answer(call, gpu.device_name, f"name of {gpu.name}"),
         },
     )
 
@@ -220,6 +219,9 @@ def hip_version(m: Any) -> Abstract:
 @calls("torch.device")
 def device(call: Call) -> Abstract:
     value = call.machine.resolve(call.arguments.get("type", 0) or Unknown("a device"))
+    index = call.arguments.get("index", 1)
+    if index is not None and isinstance(value, Const):
+        value = Const(value.value, (*value.origins, *call.machine.resolve(index).origins))
     return call.machine.mapped(value, as_device)  # type: ignore[no-any-return]
 
 
@@ -244,8 +246,6 @@ def device_type(m: Any, value: Abstract) -> str:
         return value.value.partition(":")[0]
     if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return "cuda"
-    if isinstance(value, Unknown) and value.uid.startswith("environment LOCAL_RANK"):
-        return "cuda"
     return ""
 
 
@@ -255,7 +255,6 @@ def current_device(call: Call) -> Abstract:
 
 
 @calls(
-    "torch.cuda.set_device",
     "torch.cuda.manual_seed_all",
     "torch.cuda.manual_seed",
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import libcst as cst
 
+from t4lint.interpret import ranks
 from t4lint.interpret.expressions import Elements
 from t4lint.interpret.values import (
     Abstract,
@@ -28,6 +29,7 @@ from t4lint.libraries import media
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.python import with_elements
 from t4lint.libraries.torch import tensors_in, with_facts
+from t4lint.trace import Call as CallEvent
 from t4lint.trace import DataRead, Loader
 
 
@@ -190,6 +192,8 @@ FOLDERS = frozenset(f"torchvision.datasets.{name}" for name in (
 def dataset(call: Call) -> Abstract:
     if call.name in FOLDERS:
         call.machine.emit(DataRead, "folder", root=call.argument("root", 0))
+    if call.name.endswith("load_dataset"):
+        long_work(call.machine, "a dataset is loaded")
     parts = call.arguments.positional if call.name.endswith("TensorDataset") else ()
     result = Object("dataset", call.name, {"$tensors": ListValue(parts)})
     if call.name.startswith("torchvision.datasets."):
@@ -204,8 +208,22 @@ def dataset(call: Call) -> Abstract:
     return result
 
 
+@calls("huggingface_hub.snapshot_download")
+def download(call: Call) -> Abstract:
+    long_work(call.machine, "a repository is downloaded")
+    return Unknown("where the download is")
+
+
+def long_work(m: Any, what: str) -> None:
+    """Work that may take minutes, where only some of the processes do it."""
+    if ranks.guard_of(m) is not None:
+        m.emit(CallEvent, "long work", function=what, arguments={"ranks": ranks.who_runs(m, what)})
+
+
 @methods("dataset", "*")
 def dataset_method(call: Call) -> Abstract:
+    if call.name.endswith((".map", ".filter")) and call.receiver.name.startswith("datasets."):
+        long_work(call.machine, "a dataset is prepared")
     return Object("dataset", call.name)
 
 

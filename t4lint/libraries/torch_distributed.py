@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import NONE, PRESUMED, Abstract, Choice, Const, ListValue, Object, Step, Symbol, Unknown
+from t4lint.interpret import ranks
+from t4lint.interpret.values import (
+    LOCAL_RANK,
+    NONE,
+    PER_PROCESS,
+    PRESUMED,
+    RANK,
+    Abstract,
+    Bound,
+    Choice,
+    Const,
+    Function,
+    ListValue,
+    Object,
+    Partial,
+    Step,
+    Symbol,
+    Unknown,
+)
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.trace import Call as CallEvent
-from t4lint.trace import Engine, ProcessGroup, Wrap
+from t4lint.trace import Collective, DeviceChoice, Engine, ProcessGroup, Wrap
 
 aliases({"torch.distributed.distributed_c10d": "torch.distributed"})
 
@@ -30,6 +48,7 @@ def wrap(call: Call) -> Abstract:
     if WRAPPERS[call.name] != "fsdp" and hasattr(module, "attributes"):
         m.globals["$cuda"] = True
     if WRAPPERS[call.name] == "fsdp":
+        wrapper.attributes["$shards"] = Const(True)
         apply_policy(m, module, call.arguments.get("mixed_precision"))
     how = WRAPPERS[call.name]
     reduces: Abstract = Const("always")
@@ -37,6 +56,16 @@ def wrap(call: Call) -> Abstract:
         reduces = Unknown("the wrapper is not DistributedDataParallel")
     elif mentioned(m, "no_sync", "require_backward_grad_sync"):
         reduces = Unknown("the program chooses somewhere when gradients are reduced")
+    device_ids = m.resolve(options.get("device_ids") or NONE)
+    if how == "ddp" and isinstance(device_ids, ListValue) and len(device_ids.items) == 1:
+        m.emit(DeviceChoice, "device_ids", index=device_ids.items[0])
+    if how == "fsdp":
+        from t4lint.libraries.sharding import offload_of, strategy_of
+
+        strategy = strategy_of(m, call.argument("sharding_strategy", 2, Const("FULL_SHARD")))
+        options = {"strategy": strategy, "offload_param": offload_of(m, call.arguments.get("cpu_offload", 3))}
+        if isinstance(strategy, Const) and strategy.value == "NO_SHARD":
+            how = "ddp"
     m.emit(
         Wrap,
         "",
@@ -44,9 +73,17 @@ def wrap(call: Call) -> Abstract:
         how=Const(how, (m.here("literal", call.name),)),
         options=options,
         reduces=reduces,
+        devices=Unknown("the program may pick a GPU for each process") if mentioned(m, *PICKERS) else Const("same"),
         data=Unknown("the program may split its data by rank") if mentioned(m, *SPLITTERS) else Const("whole"),
     )
     return wrapper
+
+
+# What programs that give each process a GPU of its own name somewhere.
+PICKERS = (
+    "set_device", "device_ids", "LOCAL_RANK", "local_rank", "CUDA_VISIBLE_DEVICES", "cuda:{", "cuda:%", "device_id", "LOCALID",
+    "device_count", "local_process_index", "current_device",
+)  # fmt: skip
 
 
 # What programs that give each rank its own part of the data name somewhere.
@@ -69,7 +106,8 @@ def distributed_sampler(call: Call) -> Abstract:
     result = Object("sampler", "torch.utils.data.distributed.DistributedSampler", {"shuffle": shuffle})
     if mentioned(m, "set_epoch"):
         m.gap((CallEvent,), "set_epoch is named in the program, and may be called where it was not followed")
-    m.emit(CallEvent, "DistributedSampler", result.uid, function=result.name, arguments={"shuffle": shuffle})
+    said = {"shuffle": shuffle, "rank": call.argument("rank", 2)}
+    m.emit(CallEvent, "DistributedSampler", result.uid, function=result.name, arguments=said)
     return result
 
 
@@ -130,9 +168,16 @@ def apply_policy(m: Any, module: Any, policy: Abstract | None) -> None:
 def fully_shard(call: Call) -> Abstract:
     module = call.argument("module", 0)
     apply_policy(call.machine, module, call.arguments.get("mp_policy"))
-    call.machine.emit(
-        Wrap, "fsdp", getattr(module, "uid", ""), how=Const("fsdp", (call.machine.here("literal", call.name),))
-    )
+    from t4lint.libraries.sharding import offload_of
+
+    m = call.machine
+    reshard, mesh = m.truth(call.argument("reshard_after_forward", None, Const(True))), call.arguments.get("mesh")
+    strategy: Abstract = Const("SHARD_GRAD_OP" if reshard is False else "FULL_SHARD")
+    if mesh is not None:  # one of two dimensions shards inside a node only
+        strategy = Unknown("how the mesh shards")
+    options = {"strategy": strategy, "offload_param": offload_of(m, call.arguments.get("offload_policy"))}
+    here = Const("fsdp", (m.here("literal", call.name),))
+    m.emit(Wrap, "fsdp", getattr(module, "uid", ""), how=here, options=options)
     return module
 
 
@@ -145,6 +190,41 @@ def init_process_group(call: Call) -> Abstract:
         world_size=call.argument("world_size", None, Const(-1)),
     )
     call.machine.write(call.machine.globals, "$process group", True)
+    if call.given("device_id"):
+        say_device(call.machine, "device_id", call.argument("device_id"))
+    return NONE
+
+
+def say_device(m: Any, role: str, value: Abstract) -> None:
+    """A process picks its GPU by something that is no constant of the program, or by a number."""
+    value = m.resolve(value)
+    if isinstance(value, Object) and value.kind == "device":
+        value = Const(str(getattr(m.resolve(value.attributes["type"]), "value", "?")), value.origins)
+    m.emit(DeviceChoice, role, index=value)
+
+
+@calls("torch.cuda.set_device")
+def set_device(call: Call) -> Abstract:
+    say_device(call.machine, "set_device", call.argument("device", 0))
+    return NONE
+
+
+@calls(
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.spawn.spawn",
+    "torch.multiprocessing.start_processes",
+    "torch_xla.distributed.xla_multiprocessing.spawn",
+)
+def spawn(call: Call) -> Abstract:
+    """Starts processes that each call the function with their number first; the trace is that of the first."""
+    m = call.machine
+    m.emit(CallEvent, "spawn", function="torch.multiprocessing.spawn", arguments={"nprocs": call.argument("nprocs", 2)})
+    function, given = m.resolve(call.argument("fn", 0)), m.resolve(call.argument("args", 1, ListValue((), "tuple")))
+    m.write(m.globals, "$spawned", True)
+    if isinstance(function, (Function, Bound, Partial)):
+        items = given.items if isinstance(given, ListValue) else ()
+        is_open = not isinstance(given, ListValue) or not given.complete
+        m.call(function, Arguments((Const(0, (PER_PROCESS,)), *items), open=is_open))
     return NONE
 
 
@@ -168,21 +248,8 @@ def rank(call: Call) -> Abstract:
         return world_size(m)
     if not m.globals.get("$process group") and m.launch is None:
         return Const(0)
-    return Const(0, varies=False)  # the trace is that of rank 0
-
-
-@calls(
-    "torch.multiprocessing.spawn",
-    "torch.multiprocessing.start_processes",
-    "torch_xla.distributed.xla_multiprocessing.spawn",
-)
-def spawn(call: Call) -> Abstract:
-    """Several processes run the function; the trace is that of the first."""
-    args = call.argument("args", 1)
-    positional = args.items if isinstance(args, ListValue) else ()
-    function = call.argument("fn", 0)
-    call.machine.call(function, Arguments((Const(0), *positional), open=isinstance(args, Unknown)))
-    return NONE
+    # the trace is that of the first process
+    return Const(0, (LOCAL_RANK if call.name.endswith("local_rank") else RANK,))
 
 
 def world_size(m: Any) -> Abstract:
@@ -205,11 +272,12 @@ def wrap_for_launch(m: Any, module: Abstract, arguments: Any = None, adapted: bo
     sharded = arguments is not None and any(
         m.truth(arguments.get(name) or NONE) is not False for name in ("deepspeed", "fsdp")
     )
-    if (
-        launch.launcher == "deepspeed"
-        or "use_deepspeed" in launch.launcher_flags
-        or "config_file" in launch.launcher_flags
-    ):
+    from t4lint.libraries.sharding import say_accelerate
+
+    if say_accelerate(m, getattr(module, "uid", "")):
+        return
+    unread = "config_file" in launch.launcher_flags and "$accelerate config" not in m.globals
+    if launch.launcher == "deepspeed" or "use_deepspeed" in launch.launcher_flags or unread:
         sharded = True
     if several and not sharded:
         m.emit(
@@ -302,11 +370,45 @@ def visible_gpus(m: Any) -> int:
     return len([part for part in str(visible.value).split(",") if part.strip() and part.strip() != "-1"])
 
 
-@calls("torch.distributed.*")
+# Every process of the group must make the call, or those that do wait until the time-out (torch 2.13).
+COLLECTIVES = (
+    "barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object", "all_gather_into_tensor", "broadcast",
+    "broadcast_object_list", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list", "gather",
+    "gather_object", "all_to_all", "all_to_all_single",
+)  # fmt: skip
+
+
+@calls(*[f"torch.distributed.{name}" for name in COLLECTIVES])
 def collective(call: Call) -> Abstract:
+    if not call.given("group") and not call.arguments.open:
+        say_collective(call.machine, call.name)
     return NONE
 
 
-@methods("module", "no_sync", "join")
+def say_collective(m: Any, name: str) -> None:
+    m.emit(Collective, name.rpartition(".")[2], operation=name, ranks=ranks.who_runs(m, name))
+
+
+@calls("torch.distributed.*")
+def other(call: Call) -> Abstract:
+    return NONE
+
+
+@methods("module", "no_sync")
 def no_sync(call: Call) -> Abstract:
-    return Object("null context", "no_sync", {"value": NONE})
+    """DDP leaves gradients alone where the forward ran inside; of other modules it is the project's own."""
+    return Object("no sync", "torch.nn.parallel.DistributedDataParallel.no_sync", {"value": NONE})
+
+
+@methods("module", "join")
+def join(call: Call) -> Abstract:
+    return Object("null context", "join", {"value": NONE})
+
+
+def inside_no_sync(m: Any) -> Abstract:
+    """Is what happens here inside a `no_sync()`? Unknown inside a region that is not known."""
+    for region in m.regions:
+        if isinstance(region, Object) and region.kind == "no sync":
+            return Const(True)
+    open_regions = [region for region in m.regions if not isinstance(region, Object)]
+    return Unknown("whether the region around it is a no_sync") if open_regions else Const(False)

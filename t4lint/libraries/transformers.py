@@ -14,6 +14,7 @@ from t4lint.interpret.expressions import test_name
 from t4lint.interpret.values import (
     NONE,
     PRESUMED,
+    RANK,
     Abstract,
     Class,
     Const,
@@ -31,7 +32,8 @@ from t4lint.libraries import flags as command_line
 from t4lint.libraries import media, signatures
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
-from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, say_heads, set_device, share
+from t4lint.libraries.sharding import say_sharding
+from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, say_heads, say_save, set_device, share
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
 from t4lint.trace import Attention, Autocast, Backward, Compile, Engine, Forward, Loader, Model
@@ -172,6 +174,7 @@ def from_flags(flags: command_line.Flags, field: str, default: Abstract) -> Abst
 
 def say_engine(m: Any, arguments: Object, role: str) -> None:
     a = arguments.attributes
+    say_sharding(m, arguments)
     if a.get("deepspeed") is not None and m.truth(a["deepspeed"]) is not False:
         from t4lint.libraries.configs import asked_precisions, deepspeed_engine, settled
 
@@ -721,9 +724,16 @@ def config_method(call: Call) -> Abstract:
     return Unknown("a value of a configuration")
 
 
+@methods("module", "save_pretrained")
+def save_pretrained(call: Call) -> Abstract:
+    """Writes on every process that calls it, unless it is told which one is the first."""
+    if not call.given("is_main_process", 1) and not call.arguments.open:
+        say_save(call.machine, "save_pretrained", call.argument("save_directory", 0))
+    return NONE
+
+
 @methods(
     "module",
-    "save_pretrained",
     "push_to_hub",
     "resize_token_embeddings",
     "enable_input_require_grads",
@@ -987,6 +997,11 @@ def trainer_set(call: Call) -> Abstract:
 )
 def trainer_method(call: Call) -> Abstract:
     return Unknown("what the Trainer returns", varies=bool(call.machine.loops))
+
+
+@methods("trainer", "is_world_process_zero", "is_local_process_zero")
+def is_first(call: Call) -> Abstract:
+    return Const(True, (RANK,))  # the trace is that of the first process
 
 
 @methods("trainer", "getattr")

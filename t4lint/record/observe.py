@@ -24,6 +24,7 @@ from t4lint.trace import (
     Compile,
     Copy,
     DataRead,
+    DeviceChoice,
     Engine,
     EnvironmentVariable,
     Evaluation,
@@ -33,6 +34,7 @@ from t4lint.trace import (
     Gap,
     GradientRead,
     HostSync,
+    InstanceRequest,
     Keep,
     Launch,
     Loader,
@@ -43,6 +45,7 @@ from t4lint.trace import (
     Origin,
     Predicate,
     ProcessGroup,
+    Requirement,
     Save,
     Scaler,
     Setting,
@@ -67,7 +70,7 @@ NOT_ENTERED = "the program has an autocast region that a CPU run does not enter"
 COMMAND = "<command line>"  # the path of events that belong to the command line itself
 
 # What this recorder does not look for: absence of these says nothing.
-UNSEEN: frozenset[type[Event]] = frozenset({Keep, Setting})
+UNSEEN: frozenset[type[Event]] = frozenset({Keep, Setting, DeviceChoice, InstanceRequest, Requirement})
 # What a run that ended early may still have done.
 LATER: frozenset[type[Event]] = frozenset(
     {
@@ -391,7 +394,11 @@ def launcher_of(command: tuple[str, ...]) -> str:
 
 def _environment(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     return EnvironmentVariable(
-        **common, name=str(record.d.get("name")), value=_observed(record.d.get("value")), set_in="program"
+        **common,
+        name=str(record.d.get("name")),
+        value=_observed(record.d.get("value")),
+        set_in="program",
+        **_pick(record, "after_torch"),
     )
 
 

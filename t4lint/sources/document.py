@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from t4lint.sources.positions import PositionMap
-from t4lint.trace import Location, Value
+from t4lint.trace import NOT_SAID, Location, Value
 
 Kind = Literal["python", "shell"]
 
@@ -28,6 +28,19 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """What the container of a command gives it.
+
+    `shared_memory`: the size of /dev/shm in bytes, or "host"; `network`: "host", "bridge" (ports are published one by one)
+    or "flat" (containers reach each other); `ports`: those published, as a tuple of numbers.
+    """
+
+    shared_memory: Value
+    network: Value
+    ports: Value
+
+
+@dataclass(frozen=True, slots=True)
 class ShellFragment:
     """Shell commands that stand inside a file of another kind, as a script of their own with exact places.
 
@@ -38,6 +51,7 @@ class ShellFragment:
     file: Path
     positions: PositionMap
     in_container: bool = False
+    container: Container | None = None
 
     @property
     def text(self) -> str:
@@ -78,3 +92,5 @@ class LaunchCommand:
     processes_per_node: Value
     text: str
     in_container: bool = False
+    container: Container | None = None
+    tasks_per_node: Value = NOT_SAID  # how often `srun` starts the command on each node

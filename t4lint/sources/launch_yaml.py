@@ -7,12 +7,13 @@ Which tool reads a file is not asked: `run`, `command`, `args`, `script` and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from t4lint.findings import Problem
+from t4lint.sources import containers
 from t4lint.sources.configs import ConfigNode, config_from
-from t4lint.sources.document import Document, ShellFragment
+from t4lint.sources.document import Container, Document, ShellFragment
 from t4lint.sources.fragments import (
     MAX_FRAGMENTS,
     STARTS,
@@ -32,6 +33,7 @@ _SCRIPTS = ("before_script", "setup", "script", "run", "commands", "cmds", "laun
 # A container's own command first: with it, `command` is what compose calls the arguments.
 _COMMANDS = (("entrypoint", "command"), ("command", "args"), ("cmd", "args"))
 _ENVIRONMENTS = ("env", "environment", "envs", "variables", "env_vars", "environment_variables")
+_POD = ("hostIPC", "hostNetwork")
 _FOLDERS = ("working-directory", "workingDir", "working_dir", "workdir")
 
 
@@ -42,6 +44,9 @@ class _Around:
     exports: tuple[tuple[str, ConfigNode, int], ...] = ()  # name, value, where the value starts in its text
     folder: ConfigNode | None = None
     in_container: bool = False
+    container: Container | None = None
+    kind: str = ""  # "compose" or "kubernetes", where the file says that it is one
+    pod: Mapping[str, ConfigNode] = field(default_factory=dict)
 
 
 def fragments(document: Document) -> list[ShellFragment]:
@@ -51,7 +56,7 @@ def fragments(document: Document) -> list[ShellFragment]:
         return []
     walker = _Walker(document)
     for root in config.documents:
-        walker.walk(root, _Around())
+        walker.walk(root, _Around(kind=_kind(root)))
     return walker.found
 
 
@@ -84,7 +89,16 @@ class _Walker:
             exports=(*around.exports, *exports)[-200:],
             folder=folder or default or around.folder,
             in_container=around.in_container or ("image" in entries and "runs-on" not in entries),
+            container=self.container(node, around),
+            pod={**around.pod, **{name: entries[name] for name in _POD if name in entries}},
         )
+
+    def container(self, node: ConfigNode, around: _Around) -> Container | None:
+        """What the container that starts here gives its commands; else that around it."""
+        starts = ("image", "build") if around.kind == "compose" else ("image",)
+        if around.kind and any(name in node.entries for name in starts):
+            return containers.of_service(node) if around.kind == "compose" else containers.of_pod(node, around.pod)
+        return around.container
 
     def exports(self, node: ConfigNode) -> Iterator[tuple[str, ConfigNode, int]]:
         """`A: b`, `- A=b`, `- name: A, value: b`"""
@@ -152,7 +166,10 @@ class _Walker:
 
     def fragment(self, builder: TextBuilder, around: _Around) -> None:
         path = self.document.path
-        self.found.append(ShellFragment(path, self.document.file, builder.build(path), around.in_container))
+        fragment = ShellFragment(
+            path, self.document.file, builder.build(path), around.in_container, around.container
+        )  # fmt: skip
+        self.found.append(fragment)
 
     # --- scalars -------------------------------------------------------------------------------------------------
 
@@ -210,6 +227,12 @@ class _Walker:
             found.append(Written.at(body, number + index, indent + 1))
             before = body
         return found
+
+
+def _kind(root: ConfigNode) -> str:
+    if "services" in root.entries and "kind" not in root.entries:
+        return "compose"
+    return "kubernetes" if {"apiVersion", "kind"} <= root.entries.keys() else ""
 
 
 def _folds(before: str, body: str) -> bool:

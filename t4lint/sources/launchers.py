@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from t4lint.sources.document import Word
-from t4lint.trace import Location, Origin, Value, unknown
+from t4lint.trace import NOT_SAID, Location, Origin, Value, unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Start:
     slurm: dict[str, Word] = field(default_factory=dict)
     under_srun: bool = False
     in_container: bool = False
+    container: Sequence[Token] = ()  # the command that starts the container
     runs_scripts: bool = False  # of a wrapper: `uv run train.py`
 
 
@@ -109,6 +110,7 @@ def unwrap(tokens: Sequence[Token]) -> tuple[list[Token], list[Token], Start | N
         wrapping = wrapping or Start("", rest[0], False, (), {})
         if name in _CONTAINERS:
             wrapping.in_container = True
+            wrapping.container = wrapping.container or rest[:inner]
         wrapping.runs_scripts = name in _RUN_SCRIPTS
         if name == "srun":
             wrapping.under_srun = True
@@ -253,6 +255,23 @@ def counts(start: Start, environment: Mapping[str, Word], where: Location) -> tu
     if start.launcher == "deepspeed":
         return _deepspeed(start, where)
     return _plain(start, where)
+
+
+def tasks_per_node(start: Start) -> Value:
+    """How often `srun` starts a command on each node; not said where no `srun` does."""
+    if not start.under_srun:
+        return NOT_SAID
+    nodes_word = start.slurm.get("nodes") or start.slurm.get("N")
+    nodes = _number(nodes_word, "--nodes") if nodes_word else Value(1)
+    each_word, total_word = start.slurm.get("ntasks_per_node"), start.slurm.get("ntasks") or start.slurm.get("n")
+    each = _number(each_word, "--ntasks-per-node") if each_word else None
+    if total_word is not None:
+        total = _number(total_word, "--ntasks")
+        if not (total.known and nodes.known and nodes.it):
+            return unknown("how many tasks start on a node is not known", total.origins)
+        spread = Value(max(total.it // nodes.it, 1), total.origins)
+        return spread if each is None or not each.known else min(each, spread, key=lambda value: int(value.it))
+    return each if each is not None else Value(1)
 
 
 def _torchrun(start: Start, environment: Mapping[str, Word], where: Location) -> tuple[Value, Value]:

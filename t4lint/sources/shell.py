@@ -14,13 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t4lint.sources.document import Document, LaunchCommand, ShellFragment, Word
+from t4lint.sources import containers
+from t4lint.sources.document import Container, Document, LaunchCommand, ShellFragment, Word
 from t4lint.sources.launchers import (
     Start,
     Token,
     counts,
     shell_code,
     start_of,
+    tasks_per_node,
     unwrap,
 )
 from t4lint.sources.positions import Locator
@@ -530,6 +532,7 @@ class _Shell:
         for known in outer:
             start.under_srun = start.under_srun or known.under_srun
             start.in_container = start.in_container or known.in_container
+            start.container = start.container or known.container
             for name, word in known.slurm.items():
                 start.slurm[_LONG.get(name, name)] = word
 
@@ -598,9 +601,15 @@ class _Shell:
             text=_one_line(self.now.text(node)),
             in_container=start.in_container
             or (isinstance(self.document, ShellFragment) and self.document.in_container),
+            container=containers.of_command(start.container) if start.container else self.around(),
+            tasks_per_node=tasks_per_node(start),
         )
         if command not in self.launches:
             self.launches.append(command)
+
+    def around(self) -> Container | None:
+        """The container that the whole text runs in."""
+        return self.document.container if isinstance(self.document, ShellFragment) else None
 
     def environment_word(self, variable: Variable, node: Node) -> Word:
         return self.word(variable.value, node) if variable.items is None else Word("", self.location(node))

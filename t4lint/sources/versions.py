@@ -229,6 +229,20 @@ def _pipfile(folder: Path, root: Path) -> Needs:
                 yield from _some(need(f"{name}{version}"))
 
 
+def project_lists(text: str) -> tuple[list[str], list[str]]:
+    """The requirement strings of a pyproject.toml: those that are always installed, and those of extras and groups."""
+    try:
+        data = _toml(text)
+    except ValueError:
+        return [], []
+    project = _dict(data.get("project"))
+    optional: list[str] = []
+    for table in (project.get("optional-dependencies"), data.get("dependency-groups")):
+        for _, group in _items(table):
+            optional += _strings(group)
+    return _strings(project.get("dependencies")), optional
+
+
 def _toml(text: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib

@@ -10,6 +10,7 @@ from t4lint.trace.events import (
     Compile,
     Copy,
     DataRead,
+    DeviceChoice,
     Engine,
     EnvironmentVariable,
     Evaluation,
@@ -18,6 +19,7 @@ from t4lint.trace.events import (
     Forward,
     GradientRead,
     HostSync,
+    InstanceRequest,
     Keep,
     Key,
     Launch,
@@ -27,6 +29,7 @@ from t4lint.trace.events import (
     Optimizer,
     Predicate,
     ProcessGroup,
+    Requirement,
     Save,
     Scaler,
     Setting,
@@ -37,12 +40,13 @@ from t4lint.trace.events import (
 )
 from t4lint.trace.location import How, Location, Origin
 from t4lint.trace.trace import Basis, Gap, Trace, release
-from t4lint.trace.values import FALSE, TRUE, Fact, Value, unknown
+from t4lint.trace.values import FALSE, OF_LOCAL_RANK, OF_PROCESS, OF_RANK, TRUE, Fact, Value, unknown
 
 __all__ = [
-    "FALSE", "NOT_SAID", "TRUE", "Attention", "Autocast", "Backward", "Basis", "Call", "Collective", "Compile", "Copy",
-    "DataRead", "Engine", "EnvironmentVariable", "Evaluation", "Event", "Exit", "Fact", "Forward", "Gap", "GradientRead",
-    "HostSync", "How", "Keep", "Key", "Launch", "Loader", "Location", "Model", "Operation", "Optimizer", "Origin",
-    "Predicate", "ProcessGroup", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "Value", "Wrap", "ZeroGrad", "release",
-    "unknown",
+    "FALSE", "NOT_SAID", "OF_LOCAL_RANK", "OF_PROCESS", "OF_RANK", "TRUE", "Attention", "Autocast", "Backward",
+    "Basis", "Call", "Collective", "Compile", "Copy", "DataRead", "DeviceChoice", "Engine", "EnvironmentVariable",
+    "Evaluation", "Event", "Exit", "Fact", "Forward", "Gap", "GradientRead", "HostSync", "How", "InstanceRequest",
+    "Keep", "Key", "Launch", "Loader", "Location", "Model", "Operation", "Optimizer", "Origin", "Predicate",
+    "ProcessGroup", "Requirement", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "Value", "Wrap",
+    "ZeroGrad", "release", "unknown",
 ]  # fmt: skip

@@ -65,7 +65,9 @@ class Launch(Event):
     `flags` are the launcher's own, without dashes and with `_` for `-`; a bare switch has the text "true". A flag under
     the empty name stands for flags that are not known. `rendezvous` is the host that all processes are told to meet at, a
     known None where nothing names one; `node_rank` the node that the command is for. What a launcher presumes has a
-    "default" as its origin.
+    "default" as its origin. `tasks_per_node`: how often Slurm starts the launcher on each node. Of the container that it
+    runs in: `shared_memory` is the size of /dev/shm in bytes, or "host"; `network` is "host", "bridge" or "flat"; `ports`
+    those that are published, as a tuple.
     """
 
     launcher: str  # python, torchrun, accelerate, deepspeed, notebook_launcher, ...
@@ -77,15 +79,23 @@ class Launch(Event):
     flags: Mapping[str, Value] = field(default_factory=dict)
     rendezvous: Value = NOT_SAID
     node_rank: Value = NOT_SAID
+    tasks_per_node: Value = NOT_SAID
+    shared_memory: Value = NOT_SAID
+    network: Value = NOT_SAID
+    ports: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentVariable(Event):
-    """A variable is set, by a shell line or by the program itself; `set_in` is "launch" or "program"."""
+    """A variable is set, by a shell line or by the program itself; `set_in` is "launch" or "program".
+
+    `after_torch`: was torch already loaded when the program set it.
+    """
 
     name: str
     value: Value
     set_in: str
+    after_torch: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +141,28 @@ class Exit(Event):
     """The program ends here by its own will: a raise, an assert, an exit."""
 
     reason: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement(Event):
+    """A library that a project asks for: `role` is "file", "command" or "optional" (an extra, tests, documentation).
+
+    `version`: the only one that is allowed, a known None where there are several. `low` and `high` bound what is allowed;
+    a known None leaves that end open. `elsewhere`: may its wheels come from another index than PyPI.
+    """
+
+    name: str  # as indexes compare it
+    version: Value
+    low: Value = NOT_SAID
+    high: Value = NOT_SAID
+    elsewhere: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRequest(Event):
+    """A cloud machine that a project asks for, by the name of its type."""
+
+    name: Value
 
 
 # --- models and precision ----------------------------------------------------------------------------------------
@@ -316,6 +348,8 @@ class Backward(Event):
     divided_by: Value = NOT_SAID
     engine_divides: Value = NOT_SAID
     engine: str = ""  # "Accelerator", "Trainer", ... where an engine owns the backward
+    in_no_sync: Value = NOT_SAID  # is it inside `no_sync()`
+    forward_in_no_sync: Value = NOT_SAID  # was the forward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,7 +451,8 @@ class Wrap(Event):
     """A model is wrapped for several GPUs. `how`: "ddp", "data_parallel", "fsdp", "zero1".."zero3".
 
     `reduces`: "always" where every backward exchanges gradients, "chosen" where the program says when (`no_sync`).
-    `data`: "whole" where nothing that was read gives each rank its own part of the data, "split" where something does.
+    `devices`: "same" where nothing that was read gives each process a GPU of its own. `data`: "whole" where nothing that was
+    read gives each rank its own part of the data, "split" where something does.
     """
 
     how: Value
@@ -426,11 +461,25 @@ class Wrap(Event):
     options: Mapping[str, Value] = field(default_factory=dict)
     reduces: Value = NOT_SAID
     data: Value = NOT_SAID
+    devices: Value = NOT_SAID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceChoice(Event):
+    """A process picks its GPU: `role` is "set_device", "to", "device_ids" or "device_id".
+
+    `index` is what it is picked by, a number or a name such as "cuda:0"; its provenance says whether it is a rank.
+    """
+
+    index: Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective(Event):
-    """A collective operation; `bytes_sent` per rank. `ranks`: "all" or the guard under which it runs."""
+    """An operation that all processes must take part in; `bytes_sent` per rank.
+
+    `ranks`: "all", or "some" where a test on the number of the process lets only some of them get there.
+    """
 
     operation: str
     ranks: Value
@@ -439,7 +488,8 @@ class Collective(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Save(Event):
-    """Something is written to a path; `ranks` as in Collective."""
+    """Something is written to a path; `ranks` as in Collective. `apart`: does each process write to a path of its own."""
 
     target: Value
     ranks: Value
+    apart: Value = NOT_SAID

@@ -10,11 +10,13 @@ from t4lint.trace.events import (
     Autocast,
     Backward,
     Engine,
+    EnvironmentVariable,
     Event,
     Forward,
     Launch,
     Model,
     Predicate,
+    ProcessGroup,
     Scaler,
     Step,
 )
@@ -152,3 +154,92 @@ def accumulated(step: Step, since: list[Backward]) -> list[Backward]:
         if len(again) > 1 and step.loops and backward.loops == step.loops:
             return again
     return []
+
+
+def settings_of(trace: Trace, name: str) -> Iterator[tuple[Event, Value]]:
+    """Every place that sets an environment variable, once: a launch repeats what a line before it has exported."""
+    seen: list[Value] = []
+    for variable in trace.all(EnvironmentVariable):
+        if variable.name == name:
+            seen.append(variable.value)
+            yield variable, variable.value
+    for launch in trace.all(Launch):
+        value = launch.environment.get(name)
+        if value is not None and all(value.it != other.it for other in seen):
+            seen.append(value)
+            yield launch, value
+
+
+def switched_on(value: Value) -> Fact:
+    """Is a variable such as `NCCL_P2P_DISABLE` set to a number above 0?"""
+    return value.test(lambda text: str(text).strip().isdecimal() and int(str(text)) > 0)
+
+
+def uses_nccl(trace: Trace) -> bool:
+    """Only a program that names other backends for all of its process groups does not."""
+    backends = [group.backend.it for group in trace.all(ProcessGroup)]
+    return not backends or any(backend is None or "nccl" in str(backend) for backend in backends)
+
+
+def several_nodes(trace: Trace) -> Fact:
+    """Does one of the launches start more than one node?"""
+    return any_launch(trace, lambda launch: launch.nodes.test(lambda nodes: nodes > 1))
+
+
+def several_processes(trace: Trace) -> Fact:
+    """More than one process: as launched, else presumed of a program that is made for it.
+
+    A `python` command that starts one process may start others itself.
+    """
+    launch = next(trace.all(Launch), None)
+    if launch is None or launch.launcher == "python":
+        return Fact(True, (Value("several processes", likely=True),))
+    return ~(launch.nodes.equals(1, if_unknown=False) & launch.processes_per_node.equals(1, if_unknown=False))
+
+
+def on_several_nodes(trace: Trace) -> Fact:
+    """Does the program run on more than one node? Presumed possible where no launch says how many there are."""
+    launches = list(trace.all(Launch))
+    if not launches:
+        return Fact(True, (Value("several nodes", likely=True),))
+    found = FALSE
+    for launch in launches:
+        found |= launch.nodes.test(lambda nodes: nodes > 1, if_unknown=True)
+    return found
+
+
+def follows(value: Value, mark: str) -> Fact:
+    """Is the value the number of a process, as its provenance says? A run cannot tell, and an unknown value may be one."""
+    if any(origin.note == mark for origin in value.origins):
+        return Fact(True, (value,) if value.known else ())
+    return Fact(False if value.known and not _observed(value) else None, (value,))
+
+
+def _observed(value: Value) -> bool:
+    return any(origin.how == "observed" for origin in value.origins)
+
+
+def ranks_of(trace: Trace) -> Value:
+    """How many processes the run has, where every launch says the same."""
+    counts = [(launch.nodes, launch.processes_per_node) for launch in trace.all(Launch)]
+    if not counts:
+        return Value(unknown="nothing says how many processes run")
+    nodes, each = counts[-1]
+    if not (nodes.known and each.known):
+        return each if not each.known else nodes
+    return Value(nodes.it * each.it, (*nodes.origins, *each.origins), likely=nodes.likely or each.likely)
+
+
+def parameters_of(trace: Trace) -> Value:
+    """How many parameters the model has that the steps train, as far as all of them agree."""
+    counts = [step.parameters for step in trace.all(Step)]
+    return counts[0] if counts else Value(unknown="no optimizer step was seen")
+
+
+def sustained_gbps(trace: Trace) -> Value:
+    """The network rate of a node of the target that holds for long, in Gbit/s."""
+    instance = trace.target.instance
+    rate = (instance.network_gbps_baseline or instance.network_gbps_max) if instance is not None else None
+    return (
+        Value(rate) if rate else Value(unknown="the network of the nodes is not known: name the instance as the target")
+    )

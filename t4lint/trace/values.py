@@ -11,6 +11,11 @@ from typing import Any
 
 from t4lint.trace.location import Origin
 
+# What the provenance of a value says that differs between the processes of a run.
+OF_RANK = "RANK: the number of the process in the whole run"
+OF_LOCAL_RANK = "LOCAL_RANK: the number of the process on its node"
+OF_PROCESS = "it differs from process to process"
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:

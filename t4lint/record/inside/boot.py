@@ -72,7 +72,8 @@ def _watch_environment() -> None:
             if self is os.environ and isinstance(key, str) and key.startswith(TOLD):
                 site = frames.look()
                 if site.user and all(module in ("os", "_collections_abc") for module, _ in site.between):
-                    journal.fact("environment", site, name=key, value=value)
+                    loaded = "torch" in sys.modules
+                    journal.fact("environment", site, name=key, value=value, after_torch=loaded)
         except Exception as error:
             journal.trouble("os.environ", error)
 

@@ -2234,6 +2234,82 @@ CASES += [
 ]
 
 
+def loads(**arguments: Value) -> Call:
+    return asks("transformers.AutoModelForCausalLM.from_pretrained", **arguments)
+
+
+def trainer_with(steps: Value, evidence: str = "AutoModelForCausalLM", **arguments: Value) -> list[Event]:
+    """Arguments with `eval_accumulation_steps`, a model and a Trainer."""
+    model = Model(where=at(11), role="load", evidence=evidence)
+    return [
+        model,
+        asks("transformers.TrainingArguments", eval_accumulation_steps=steps),
+        asks("transformers.Trainer", **arguments),
+    ]
+
+
+def to_gpu(pinned: Value, loops: tuple[str, ...] = LOOP, **fields: Any) -> Copy:
+    return copied(Value("cpu"), "cuda", pinned=pinned, loops=loops, read_early=DARK, **fields)
+
+
+def windowed(counted: Value, after: tuple[Event, ...] = (), loops: tuple[str, ...] = ("train.py:18", *LOOP)) -> Trace:
+    """Two micro-batches and a step, in a loop over batches."""
+    backwards = [backward(loops=loops, batches=Value(True)) for _ in range(2)]
+    return trace(*backwards, step(loops=loops, backwards=Value(2), counted=counted), *after)
+
+
+CASES += [
+    ("argument-newer-than-library", "too new", [YES], trace(loads(dtype=IS_SET), transformers="4.46.3")),
+    ("argument-newer-than-library", "new enough", [NO], trace(loads(dtype=IS_SET), transformers="4.57.0")),
+    ("argument-newer-than-library", "no pin", [], trace(loads(dtype=IS_SET))),
+    (
+        "argument-newer-than-library",
+        "unknown version",
+        [MAYBE],
+        replace(trace(loads(dtype=IS_SET)), versions={"transformers": DARK}),
+    ),
+    ("ignored-argument", "ignored", [YES], trace(loads(low_cpu_mem_usage=IS_SET), transformers="5.2.0")),
+    ("ignored-argument", "old version", [NO], trace(loads(low_cpu_mem_usage=IS_SET), transformers="4.46.3")),
+    ("ignored-argument", "off", [NO], trace(loads(low_cpu_mem_usage=IS_OFF), transformers="5.2.0")),
+    ("ignored-argument", "unknown", [MAYBE], trace(loads(low_cpu_mem_usage=DARK), transformers="5.2.0")),
+    ("deprecated-argument", "deprecated", [YES], trace(loads(torch_dtype=IS_SET), transformers="4.57.0")),
+    ("deprecated-argument", "old version", [NO], trace(loads(torch_dtype=IS_SET), transformers="4.46.3")),
+    (
+        "deprecated-argument",
+        "given, whatever it is",
+        [YES],
+        trace(loads(torch_dtype=DARK), transformers="4.57.0"),
+    ),
+    ("eval-logits-moved-to-host-ram", "only remedy", [YES], trace(*trainer_with(FOUR, compute_metrics=IS_SET))),
+    ("eval-logits-moved-to-host-ram", "no metrics", [YES], trace(*trainer_with(FOUR))),
+    (
+        "eval-logits-moved-to-host-ram",
+        "small outputs",
+        [NO],
+        trace(*trainer_with(FOUR, "AutoModelForSequenceClassification", compute_metrics=IS_SET)),
+    ),
+    (
+        "eval-logits-moved-to-host-ram",
+        "made small",
+        [NO],
+        trace(*trainer_with(FOUR, compute_metrics=IS_SET, preprocess_logits_for_metrics=IS_SET)),
+    ),
+    ("eval-logits-moved-to-host-ram", "unknown", [MAYBE], trace(*trainer_with(DARK, compute_metrics=IS_SET))),
+    ("main-thread-pin-memory", "pinned here", [YES], trace(to_gpu(written("call")))),
+    ("main-thread-pin-memory", "by the loader", [NO], trace(to_gpu(written("loader")))),
+    ("main-thread-pin-memory", "once", [NO], trace(to_gpu(written("call"), loops=()))),
+    ("main-thread-pin-memory", "unknown", [MAYBE], trace(to_gpu(DARK))),
+    ("blocking-copy-to-gpu", "waits", [YES], trace(to_gpu(written("loader"), non_blocking=IS_OFF))),
+    ("blocking-copy-to-gpu", "does not wait", [NO], trace(to_gpu(written("loader")))),
+    ("blocking-copy-to-gpu", "unknown", [MAYBE], trace(to_gpu(DARK, non_blocking=IS_OFF))),
+    ("accumulation-drops-last-window", "by number", [YES], windowed(IS_SET)),
+    ("accumulation-drops-last-window", "also at the end", [NO], windowed(IS_OFF)),
+    ("accumulation-drops-last-window", "a step after the loop", [NO], windowed(IS_SET, (step(line=60),))),
+    ("accumulation-drops-last-window", "one pass", [], windowed(IS_SET, loops=LOOP)),
+    ("accumulation-drops-last-window", "unknown", [MAYBE], windowed(DARK)),
+]
+
+
 def test_what_is_kept_fills_the_gpu_only_where_nothing_frees_the_graph() -> None:
     assert only("tensor-kept-across-steps", trace(backward(loops=LOOP), kept())).severity == "note"
     retained = backward(loops=LOOP, retain_graph=written(True))
@@ -2265,7 +2341,7 @@ def test_judgement(name: str, what: str, expected: list[bool | None], made: Trac
 # rules that judge by a version alone, for which the newest is assumed where none is known
 VERSION_ALONE = frozenset({
     "triton-tl-dot", "renamed-nccl-variable", "flash-attn-dependency", "unpinned-torch-install",
-    "unconditional-flash-attn-import",
+    "unconditional-flash-attn-import", "deprecated-argument",
 })  # fmt: skip
 # rules that judge by what is called, of types that no run can leave open
 NEVER_FALSE = frozenset({"triton-unsupported-dtype"})

@@ -33,11 +33,7 @@ from typing import NamedTuple
 from t4lint.rule import Candidate, Edit, RenameArgument, rule
 from t4lint.trace import FALSE, Call, Fact, Trace, Value, release
 
-ARGUMENTS = frozenset({
-    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig",
-    "ORPOConfig", "CPOConfig", "BCOConfig", "RLOOConfig",
-})  # fmt: skip
-
+from ._argument_tables import named, takes
 
 SHOWN = 4  # arguments that a message names
 
@@ -86,7 +82,7 @@ def offered(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
 def removed_argument(trace: Trace) -> Iterator[Candidate]:
     """One finding for a call and a library: old code gives many of them at once."""
     for call in trace.all(Call):
-        rows = [row for row in table() if row.argument in call.arguments and takes(row, call)]
+        rows = [row for row in table() if row.argument in call.arguments and takes(row.library, row.takes, call)]
         for library in dict.fromkeys(row.library for row in rows):
             judged = [(row, _gone(trace, row) & _not_own(call, row)) for row in rows if row.library == library]
             gone = [(row, fact) for row, fact in judged if fact.holds]
@@ -118,30 +114,13 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
     ]
     versions = sorted({row.removed_in for row in rows}, key=release)
     return {
-        "what": f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{_name(call)}` any more",
+        "what": f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{named(call)}` any more",
         "library": rows[0].library,
         "pronoun": "it" if len(rows) == 1 else "them",
         "version": versions[0] if len(versions) == 1 else f"{', '.join(versions[:-1])} and {versions[-1]}",
         "instead": f"; use {', '.join(others)}" if others else "",
         "rows": tuple(rows),
     }
-
-
-def takes(row: Row, call: Call) -> bool:
-    """Is it a call of this kind, of the library itself?"""
-    library, last = call.function.partition(".")[0], call.function.rpartition(".")[2]
-    if row.takes == "TrainingArguments":
-        return library in ("transformers", "trl") and last in ARGUMENTS
-    if row.takes == "from_pretrained":
-        return library == "transformers" and last == "from_pretrained"
-    if row.takes == "Trainer":
-        return call.function in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
-    return library == row.library and last == row.takes
-
-
-def _name(call: Call) -> str:
-    last = call.function.rpartition(".")[2]
-    return last if last != "from_pretrained" else ".".join(call.function.split(".")[-2:])
 
 
 def _gone(trace: Trace, row: Row) -> Fact:

@@ -161,6 +161,8 @@ class Machine:
         self.most_steps = MAX_STEPS
         self.spent = 0  # steps before those that are being counted
         self.in_forward = 0
+        self.later = False  # an iteration that stands for all later ones is being run
+        self.numbered = 0  # tests around that the number of the iteration decided
         self.sometimes = 0  # tests around that are decided anew in each iteration, and not known
         self.phase = "setup"
         self.grad = True

@@ -127,7 +127,7 @@ def reset(machine: Machine) -> None:
     machine.last = False
     machine.control = ()
     machine.in_forward = 0
-    machine.sometimes = 0
+    machine.later, machine.sometimes, machine.numbered = False, 0, 0
 
 
 MAX_UNCALLED = 60  # functions of one file that are entered on their own

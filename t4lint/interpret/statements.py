@@ -445,24 +445,12 @@ def branch(
     decided = m.truth(test)
     if decided is not None:
         note_index(m, test)
-        reasons = tuple(step for step in test.origins if step.how == "target")
-        settings = tuple(step for step in test.origins if step.how in ("flag", "key", "environment", "default"))
-        if not reasons:
-            because = m.because
-            m.because = (*because, *settings)[-MAX_REASONS:]
-            try:
-                return yes() if decided else no()
-            finally:
-                m.because = because
-        before = m.control
-        m.control = before + tuple(step for step in reasons if step not in before)
+        by_number = bool(m.loops) and varies(test)
+        m.numbered += by_number
         try:
-            completion = yes() if decided else no()
+            return _take(m, test, decided, yes, no, leaves_early)
         finally:
-            # what follows a branch that would have left was decided by the same test
-            if not leaves_early[1 if decided else 0]:
-                m.control = before
-        return completion
+            m.numbered -= by_number
     if varies(test):
         return sometimes(m, yes, no)
     name, negated = expressions.test_name(m, test)
@@ -492,6 +480,35 @@ def note_stop(m: Machine, test: str, sides: dict[bool, Completion], said: dict[b
     for side, completion in sides.items():
         if isinstance(completion, Return) and sides[not side] is None and said.get(side) == 0 and test in m.path:
             m.stopping.add(test)
+
+
+def _take(
+    m: Machine,
+    test: Abstract,
+    decided: bool,
+    yes: Callable[[], Completion],
+    no: Callable[[], Completion],
+    leaves_early: tuple[bool, bool],
+) -> Completion:
+    """The side of a decided test; what is chosen there remembers who decided."""
+    reasons = tuple(step for step in test.origins if step.how == "target")
+    settings = tuple(step for step in test.origins if step.how in ("flag", "key", "environment", "default"))
+    if not reasons:
+        because = m.because
+        m.because = (*because, *settings)[-MAX_REASONS:]
+        try:
+            return yes() if decided else no()
+        finally:
+            m.because = because
+    before = m.control
+    m.control = before + tuple(step for step in reasons if step not in before)
+    try:
+        completion = yes() if decided else no()
+    finally:
+        # what follows a branch that would have left was decided by the same test
+        if not leaves_early[1 if decided else 0]:
+            m.control = before
+    return completion
 
 
 def completed(m: Machine, test: str, yes: Completion, no: Completion) -> Completion:
@@ -713,7 +730,11 @@ def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any
     if loop.by_index or _counts(m, loop):
         widen(m, node.body)
         assign(m, node.target, elements.later())
-        completion = execute(m, node.body)
+        before_that, m.later = m.later, True
+        try:
+            completion = execute(m, node.body)
+        finally:
+            m.later = before_that
         if isinstance(completion, Return):
             return None
     return None

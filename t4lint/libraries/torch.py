@@ -872,10 +872,12 @@ def say_backward(
         engine_divides=divides,
         in_no_sync=inside_no_sync(m),
         forward_in_no_sync=m.globals.get("$forward in no_sync") or Unknown("no forward was followed"),
+        batches=Const(bool(m.loops) and m.loops[-1].batches),
         engine=engine or facts.engine,
     )
     m.globals.setdefault("$carried", set()).update(facts.kept)
     m.globals["$backward depth"], m.globals["$backward sometimes"] = len(m.logs), m.sometimes
+    m.globals["$backward numbered"] = m.numbered
     micro = m.globals.get("$backwards", ())
     m.write(m.globals, "$backwards", (*micro[-31:], facts))
 
@@ -1175,6 +1177,7 @@ def new_optimizer(call: Call, name: str) -> Abstract:
         Optimizer,
         subject=result.uid,
         name=Const(name),
+        implementation=Const(call.name),
         fused=call.argument("fused", None, Const(None)),
         foreach=call.argument("foreach", None, Const(None)),
         eps=call.argument("eps", None, Const(EPS.get(name, 1e-8 if "Ada" in name else None))),
@@ -1246,6 +1249,7 @@ def optimizer_step(m: Any, optimizer: Abstract | None, through_scaler: bool) -> 
         backwards=Const(len(facts))
         if m.loops and len(facts) < MAX_WINDOW and not now_and_then
         else Unknown("how many micro-batches there are"),
+        counted=None if m.later else Const(m.numbered > m.globals.get("$backward numbered", m.numbered)),
         through_scaler=Const(through_scaler),
         gradients=gradients_of(m, optimizer.attributes.get("$model") if isinstance(optimizer, Object) else None),
         trains=trained_model(optimizer),

@@ -138,7 +138,7 @@ def plain(name: str, value: Any) -> Any:
         return max(value, key=lambda dtype: value[dtype]) if value else None
     if name in ("scaled_by", "through_scaler"):
         return value not in ("none", "", False, None)
-    if name in ("options", "work"):  # what a sample costs is seen in part: what is decoded
+    if name in ("options", "work", "implementation"):  # what a sample costs is seen in part: what is decoded
         return None
     if isinstance(value, list):
         return tuple(value)

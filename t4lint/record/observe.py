@@ -650,7 +650,7 @@ def _clip(context: _Context, record: Record, common: dict[str, Any]) -> Event:
 def _optimizer(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     return Optimizer(
         **common,
-        **_pick(record, "name", "parameters", "dtype", skip_none=True),
+        **_pick(record, "name", "implementation", "parameters", "dtype", skip_none=True),
         **_pick(record, "fused", "foreach", "eps"),
     )
 

@@ -347,6 +347,7 @@ class Backward(Event):
     retain_graph: Value = NOT_SAID
     divided_by: Value = NOT_SAID
     engine_divides: Value = NOT_SAID
+    batches: Value = NOT_SAID  # does its innermost loop run over what a loader gives
     engine: str = ""  # "Accelerator", "Trainer", ... where an engine owns the backward
     in_no_sync: Value = NOT_SAID  # is it inside `no_sync()`
     forward_in_no_sync: Value = NOT_SAID  # was the forward
@@ -371,9 +372,10 @@ class GradientRead(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer(Event):
-    """An optimizer is built. `subject` names it for Scaler and Step."""
+    """An optimizer is built. `subject` names it for Scaler and Step; `implementation` is the dotted name of its class."""
 
     name: Value
+    implementation: Value = NOT_SAID
     fused: Value = NOT_SAID
     foreach: Value = NOT_SAID
     eps: Value = NOT_SAID
@@ -392,6 +394,7 @@ class Step(Event):
     device: Value = NOT_SAID
     math: Value = NOT_SAID
     backwards: Value = NOT_SAID  # micro-batches in this step
+    counted: Value = NOT_SAID  # does nothing but the number of the iteration decide when it comes
     micro_batch: Value = NOT_SAID  # samples per device
     parameters: Value = NOT_SAID
     peak: Value = NOT_SAID

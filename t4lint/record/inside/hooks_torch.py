@@ -325,6 +325,7 @@ def _say_optimizer(optimizer: Any) -> None:
         look(),
         subject=optimizers.of(optimizer),
         name=type(optimizer).__name__,
+        implementation=f"{type(optimizer).__module__}.{type(optimizer).__qualname__}",
         fused=defaults.get("fused"),
         foreach=defaults.get("foreach"),
         eps=defaults.get("eps"),

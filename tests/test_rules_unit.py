@@ -15,6 +15,7 @@ from t4lint.trace import (
     NOT_SAID,
     OF_LOCAL_RANK,
     OF_RANK,
+    Allocation,
     Attention,
     Autocast,
     Backward,
@@ -46,6 +47,7 @@ from t4lint.trace import (
     Requirement,
     Save,
     Scaler,
+    Setting,
     Step,
     Switch,
     Trace,
@@ -2308,6 +2310,93 @@ CASES += [
     ("accumulation-drops-last-window", "one pass", [], windowed(IS_SET, loops=LOOP)),
     ("accumulation-drops-last-window", "unknown", [MAYBE], windowed(DARK)),
 ]
+
+
+COLAB = find_target("colab")
+
+
+def memory_of(size: Value) -> Trace:
+    return replace(trace(Allocation(where=at(8), size=size)), target=COLAB)
+
+
+def adam(parameters: Value, fused: Value = IS_OFF) -> Trace:
+    given = {"implementation": Value("torch.optim.AdamW"), "foreach": Value(None), "fused": fused}
+    made_here = Optimizer(where=at(9), subject="optimizer", name=Value("AdamW"), **given)
+    return trace(made_here, step(parameters=parameters))
+
+
+def each_batch(by_engine: Value, *before: Event) -> Trace:
+    return trace(*before, divides(WHOLE, by_engine), step(engine="Accelerator", loops=LOOP, backwards=Value(1)))
+
+
+def offered(reads: Value) -> Setting:
+    return Setting(where=at(7), role="fp16", name="fp16", given=written(True, how="flag"), reads=reads)
+
+
+def resumes(*events: Event, **arguments: Value) -> Trace:
+    return trace(launch(1, 2), *events, asks("torch.load", restores=IS_SET, **arguments))
+
+
+SEGMENTS = "PYTORCH_CUDA_ALLOC_CONF"
+CASES += [
+    (
+        "ineffective-allocator-config",
+        "misspelt",
+        [YES],
+        trace(variable(written("expandeable_segments:True"), SEGMENTS)),
+    ),
+    (
+        "ineffective-allocator-config",
+        "lower case",
+        [YES],
+        trace(variable(written("expandable_segments:true"), SEGMENTS)),
+    ),
+    ("ineffective-allocator-config", "right", [NO], trace(variable(written("expandable_segments:True"), SEGMENTS))),
+    ("ineffective-allocator-config", "unknown", [MAYBE], trace(variable(DARK, SEGMENTS))),
+    (
+        "ineffective-allocator-config",
+        "a name that is not read yet",
+        [YES],
+        trace(variable(written("expandable_segments:True"), "PYTORCH_ALLOC_CONF"), torch="2.9.1"),
+    ),
+    ("hard-coded-16gb-budget", "the label", [YES], trace(loads(max_memory=written({0: "16GiB"})))),
+    ("hard-coded-16gb-budget", "room", [NO], trace(loads(max_memory=written({0: "13GiB", "cpu": "30GiB"})))),
+    ("hard-coded-16gb-budget", "unknown", [MAYBE], trace(loads(max_memory=DARK))),
+    ("unfused-adam", "large", [YES], adam(written(300_000_000))),
+    ("unfused-adam", "small", [NO], adam(written(3_000_000))),
+    ("unfused-adam", "fused", [NO], adam(written(300_000_000), IS_SET)),
+    ("unfused-adam", "unknown", [MAYBE], adam(DARK)),
+    ("optimizer-step-every-micro-batch", "no context", [YES], each_batch(FOUR)),
+    ("optimizer-step-every-micro-batch", "no accumulation", [NO], each_batch(written(1))),
+    (
+        "optimizer-step-every-micro-batch",
+        "in the context",
+        [NO],
+        each_batch(FOUR, asks("accelerate.Accelerator.accumulate")),
+    ),
+    ("optimizer-step-every-micro-batch", "unknown", [MAYBE], each_batch(DARK)),
+    ("torch-load-without-map-location", "two processes", [YES], resumes()),
+    ("torch-load-without-map-location", "to the CPU", [NO], resumes(map_location=written("cpu"))),
+    ("torch-load-without-map-location", "unknown", [MAYBE], resumes(map_location=DARK)),
+    ("host-memory-exceeds-target", "too much", [YES], memory_of(written(26 * GIB))),
+    ("host-memory-exceeds-target", "little", [NO], memory_of(written(GIB))),
+    ("host-memory-exceeds-target", "unknown", [MAYBE], memory_of(DARK)),
+    ("unused-training-flag", "nothing reads it", [YES], trace(offered(written(0)))),
+    ("unused-training-flag", "read", [NO], trace(offered(written(2)))),
+    ("unused-training-flag", "unknown", [MAYBE], trace(offered(DARK))),
+]
+
+
+def test_a_flag_that_a_command_passes_weighs_more() -> None:
+    parsed = Setting(where=at(7), role="fp16", name="fp16", given=written(False, how="default"), reads=written(0))
+    assert only("unused-training-flag", trace(parsed)).severity == "note"
+    assert only("unused-training-flag", trace(offered(written(0)))).severity is None
+
+
+def test_a_checkpoint_in_one_process_is_reported_on_request() -> None:
+    alone = trace(asks("torch.load", restores=IS_SET))
+    assert only("torch-load-without-map-location", alone).on_request
+    assert not only("torch-load-without-map-location", resumes()).on_request
 
 
 def test_what_is_kept_fills_the_gpu_only_where_nothing_frees_the_graph() -> None:

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Copy, Trace
-from t4lint.trace.questions import first_of_each
 
 
 @rule(
@@ -40,7 +39,7 @@ from t4lint.trace.questions import first_of_each
     reads=(Copy,),
 )
 def main_thread_pin_memory(trace: Trace) -> Iterator[Candidate]:
-    for copy in first_of_each(trace, Copy):
+    for copy in trace.all(Copy):
         pinned = copy.pinned.equals("call") & copy.destination.equals("cuda")
         if not copy.loops:
             pinned &= FALSE

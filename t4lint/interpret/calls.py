@@ -85,6 +85,8 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
 
     reason = callee.reason if isinstance(callee, Unknown) else "the function is not known"
     hand_over(m, reason, arguments)
+    if any(isinstance(value, Object) and value.kind == "namespace" for value in arguments.values()):
+        m.globals["$namespace handed"] = True
     tensors = [value for value in arguments.values() if isinstance(value, Tensor)]
     if tensors:
         m.globals.setdefault("$handed", set()).update(*(tensor.facts.kept for tensor in tensors))

@@ -824,6 +824,8 @@ def call_arguments(m: Machine, node: cst.Call) -> Arguments:
 def _double_star(m: Machine, arguments: Arguments, value: Abstract) -> None:
     value = m.resolve(value)
     if isinstance(value, DictValue):
+        if value.state.get("settings"):
+            m.globals["$namespace handed"] = True
         arguments.keywords.update({str(key): item for key, item in value.items.items()})
         arguments.open = arguments.open or not value.complete
     elif isinstance(value, Choice):
@@ -835,6 +837,7 @@ def _double_star(m: Machine, arguments: Arguments, value: Abstract) -> None:
     elif isinstance(value, Object) and value.kind == "namespace":
         arguments.keywords.update({key: item for key, item in value.attributes.items() if isinstance(item, Abstract)})
         arguments.open = True
+        m.globals["$namespace handed"] = True
     else:
         arguments.open = True
 

@@ -169,6 +169,10 @@ def is_test(function: Function) -> bool:
 def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
     """Where the batches of a loader go is known once the whole program was seen."""
     keeping.finish(machine, uncalled)
+    if "$settings" in machine.globals:
+        from t4lint.libraries.arguments import counted
+
+        counted(machine)
     fed: dict[str, set[str]] = machine.globals.get("$fed", {})
     placed: dict[str, set[str]] = machine.globals.get("$placed", {})
     gpu = "cuda" if machine.target.gpu is not None else "cpu"

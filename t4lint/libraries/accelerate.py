@@ -151,6 +151,9 @@ def backward(call: Call) -> Abstract:
     "split_between_processes",
 )
 def context(call: Call) -> Abstract:
+    name = call.name.rpartition(".")[2]
+    if name in ("accumulate", "no_sync"):
+        call.machine.emit(CallEvent, name, call.receiver.uid, function=f"accelerate.Accelerator.{name}", arguments={})
     return Object("null context", "accelerate context", {"value": NONE})
 
 
@@ -205,6 +208,17 @@ def same(call: Call) -> Abstract:
 @methods("accelerator", "*")
 def other(call: Call) -> Abstract:
     return Unknown("what the accelerator returns", varies=bool(call.machine.loops))
+
+
+@calls(
+    "accelerate.infer_auto_device_map",
+    "accelerate.load_checkpoint_and_dispatch",
+    "accelerate.utils.get_balanced_memory",
+)
+def placement(call: Call) -> Abstract:
+    short = call.name.rpartition(".")[2]
+    call.machine.emit(CallEvent, short, function=call.name, arguments=dict(call.arguments.keywords))
+    return call.argument("model", 0) if short.startswith("load") else Unknown("where parts of the model go")
 
 
 @calls("accelerate.utils.*", "accelerate.logging.*")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import Any
 
+from t4lint.findings import Problem
 from t4lint.interpret.values import (
     LOCAL_RANK,
     NONE,
@@ -24,6 +26,7 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
+from t4lint.trace import Setting
 
 
 @calls(
@@ -150,11 +153,36 @@ def parse_into(call: Call, parser: Object, namespace: Object, words: Any, launch
             namespace.attributes[name] = positional_value(call, name, spec, places, flags)
         else:
             namespace.attributes[name] = argument_value(call, name, spec, flags)
+    say_settings(m, specs, namespace)
     for name, value in parser.attributes["$defaults"].items.items():
         if command_line.find(flags, [name]) is None:
             namespace.attributes[name] = m.resolve(value)
     if isinstance(commands, Object):
         run_command(call, commands, namespace, words, (launched, unknown), places)
+
+
+def say_settings(m: Any, specs: dict[str, Any], namespace: Object) -> None:
+    """The flags that a program offers; who reads them is known once all of it was seen (`counted`)."""
+    for name, spec in specs.items():
+        value = namespace.attributes.get(name)
+        if isinstance(spec, Object) and spec.kind == "argument" and isinstance(value, Abstract):
+            m.emit(Setting, name, name=name, given=value)
+            m.globals.setdefault("$settings", []).append((name, m.drafts[-1]))
+
+
+def counted(m: Any) -> None:
+    """How many places of the project name each flag, besides the one that offers it."""
+    made = m.globals.pop("$settings", [])
+    if not made:
+        return
+    texts = [module.document.text for module in m.project.modules.values() if not isinstance(module, Problem)]
+    texts += [document.text for document in m.project.documents.values()]
+    for name, draft in made:
+        if m.globals.get("$namespace handed") or m.given_up:
+            draft.fields["reads"] = Unknown("the parsed flags go as a whole into code that is not known")
+            continue
+        pattern = re.compile(rf"(?<![-\w]){re.escape(name)}\b")
+        draft.fields["reads"] = Const(sum(len(pattern.findall(text)) for text in texts))
 
 
 def takes_of(specs: dict[str, Any], commands: Abstract) -> dict[str, int | None]:

@@ -404,7 +404,10 @@ def set_attribute_(call: Call) -> Abstract:
 def same_thing(call: Call) -> Abstract:
     value = call.argument("object", 1 if call.name == "typing.cast" else 0)
     if call.name == "builtins.vars":
-        return namespace_of(value) or value
+        names = namespace_of(value)
+        if isinstance(names, DictValue) and isinstance(value, Object) and value.kind == "namespace":
+            call.machine.write(names.state, "settings", True)
+        return names or value
     if isinstance(value, (Instance, Object)) and call.name.startswith("copy.") and not call.machine.is_module(value):
         return copied(value)
     if isinstance(value, DictValue):

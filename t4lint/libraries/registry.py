@@ -133,6 +133,8 @@ def load(top: str) -> None:
         names = (*PYTHON, "torch", "torch_cuda", "configs", "deepspeed", "entry")
     elif top in MEDIA:
         names = ("torch", "media")
+    elif top == "numpy":
+        names = ("arrays",)
     for name in names:
         importlib.import_module(f"t4lint.libraries.{name}")
 
@@ -183,6 +185,8 @@ def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
     name = canonical(name)
     m.hear(name, arguments)
     call = Call(m, name, arguments, None)
+    if "$settings" in m.globals and name.partition(".")[0] not in HARMLESS:
+        handed_settings(m, name, arguments)
     handler = CALLS.get(name)
     short = name.rpartition(".")[2]
     if handler is not None:
@@ -214,6 +218,13 @@ def carried(m: Any, name: str) -> Abstract | None:
         return None
     found = m.attribute(imports.load(m, file, module), last)
     return found if isinstance(found, (Function, Class)) else None
+
+
+def handed_settings(m: Any, name: str, arguments: Arguments) -> None:
+    """A parsed command line goes as a whole into a library, which may read any of its flags."""
+    silent = name.startswith(("builtins.", "logging.", "pprint.", "dataclasses.", "copy."))
+    if not silent and any(isinstance(v, Object) and v.kind == "namespace" for v in arguments.values()):
+        m.globals["$namespace handed"] = True
 
 
 def library_default(call: Call) -> Abstract:

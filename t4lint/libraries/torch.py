@@ -28,6 +28,7 @@ from t4lint.interpret.values import (
     leaves,
 )
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.libraries.arrays import torch_array
 from t4lint.libraries.families import find_family
 from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_name, unknown_facts
 from t4lint.libraries.torch_cuda import device_type
@@ -716,6 +717,8 @@ def children(call: Call) -> Abstract:
 )
 def bookkeeping(call: Call) -> Abstract:
     name = call.name.rpartition(".")[2]
+    if name == "load_state_dict":
+        restores(call.machine, call.arguments.get("state_dict", 0))
     if name in ("register_buffer", "register_parameter", "add_module") and isinstance(call.receiver, Instance):
         key, value = call.argument("name", 0), call.arguments.get("tensor", 1)
         if isinstance(key, Const) and value is not None:
@@ -1046,6 +1049,8 @@ LOSSES = frozenset({
 def call_function(call: Call) -> Abstract:
     """A function of torch: tensors in, a tensor out; matmuls take the dtype in force."""
     name = call.name.rpartition(".")[2]
+    if name in ("zeros", "ones", "empty", "full"):
+        torch_array(call)
     tensors: list[Abstract] = []
     for value in call.arguments.values():
         parts = value.items if isinstance(value, ListValue) else (value,)
@@ -1210,6 +1215,8 @@ def zero_grad(call: Call) -> Abstract:
 
 @methods("optimizer", "*")
 def optimizer_method(call: Call) -> Abstract:
+    if call.name.endswith(".load_state_dict"):
+        restores(call.machine, call.arguments.get("state_dict", 0))
     return Unknown("state of an optimizer")
 
 
@@ -1477,7 +1484,20 @@ def nothing(call: Call) -> Abstract:
 
 @calls("torch.load")
 def load(call: Call) -> Abstract:
-    return Unknown("the content of a checkpoint", uid=f"torch.load {id(call.arguments)}")
+    m = call.machine
+    names = ("f", "map_location", "pickle_module")
+    written = {**dict(zip(names, call.arguments.positional, strict=False)), **call.arguments.keywords}
+    m.emit(CallEvent, "load", function=call.name, arguments=written)
+    made: list[Any] = m.globals.setdefault("$loads", [])
+    made.append(m.drafts[-1])
+    return Unknown("the content of a checkpoint", uid=f"torch.load {len(made) - 1}")
+
+
+def restores(m: Any, state_of: Abstract | None) -> None:
+    """What `torch.load` read goes into `load_state_dict`."""
+    found = re.search(r"torch\.load (\d+)", state_of.uid) if isinstance(state_of, Unknown) else None
+    if found and int(found[1]) < len(m.globals.get("$loads", ())):
+        m.globals["$loads"][int(found[1])].fields["arguments"]["restores"] = Const(True)
 
 
 SWITCHES = (

@@ -15,6 +15,7 @@ from t4lint.record.launch import Outcome, Recording
 from t4lint.sources.statements import enclosing_loops, keeps, spelled_out, statement_span
 from t4lint.trace import (
     NOT_SAID,
+    Allocation,
     Attention,
     Autocast,
     Backward,
@@ -70,7 +71,7 @@ NOT_ENTERED = "the program has an autocast region that a CPU run does not enter"
 COMMAND = "<command line>"  # the path of events that belong to the command line itself
 
 # What this recorder does not look for: absence of these says nothing.
-UNSEEN: frozenset[type[Event]] = frozenset({Keep, Setting, DeviceChoice, InstanceRequest, Requirement})
+UNSEEN: frozenset[type[Event]] = frozenset({Allocation, Keep, Setting, DeviceChoice, InstanceRequest, Requirement})
 # What a run that ended early may still have done.
 LATER: frozenset[type[Event]] = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from t4lint.trace.events import (
     NOT_SAID,
+    Allocation,
     Attention,
     Autocast,
     Backward,
@@ -43,8 +44,8 @@ from t4lint.trace.trace import Basis, Gap, Trace, release
 from t4lint.trace.values import FALSE, OF_LOCAL_RANK, OF_PROCESS, OF_RANK, TRUE, Fact, Value, unknown
 
 __all__ = [
-    "FALSE", "NOT_SAID", "OF_LOCAL_RANK", "OF_PROCESS", "OF_RANK", "TRUE", "Attention", "Autocast", "Backward",
-    "Basis", "Call", "Collective", "Compile", "Copy", "DataRead", "DeviceChoice", "Engine", "EnvironmentVariable",
+    "FALSE", "NOT_SAID", "OF_LOCAL_RANK", "OF_PROCESS", "OF_RANK", "TRUE", "Allocation", "Attention", "Autocast",
+    "Backward", "Basis", "Call", "Collective", "Compile", "Copy", "DataRead", "DeviceChoice", "Engine", "EnvironmentVariable",
     "Evaluation", "Event", "Exit", "Fact", "Forward", "Gap", "GradientRead", "HostSync", "How", "InstanceRequest",
     "Keep", "Key", "Launch", "Loader", "Location", "Model", "Operation", "Optimizer", "Origin", "Predicate",
     "ProcessGroup", "Requirement", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "Value", "Wrap",

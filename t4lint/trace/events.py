@@ -282,6 +282,13 @@ class Loader(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation(Event):
+    """A large array is made in host memory; `size` in bytes. Small ones are not told."""
+
+    size: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataRead(Event):
     """Training data is read from a place; `file_system` is "local", "fuse", "nfs", ..."""
 

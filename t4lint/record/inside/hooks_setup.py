@@ -263,7 +263,13 @@ def _save(torch: Any) -> None:
             guard.cut(path)  # torch writes from C++, which no audit hook sees
         fact("save", look(), target=path if is_path else None)
 
+    def before_load(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if caller_is_user():
+            written = {**dict(zip(("f", "map_location", "pickle_module"), args, strict=False)), **kwargs}
+            fact("call", look(), function="torch.load", arguments=written)
+
     wrap(torch, "save", before)
+    wrap(torch, "load", before_load)
 
 
 # --- several processes -------------------------------------------------------------------------------------------

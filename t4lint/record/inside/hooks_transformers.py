@@ -139,7 +139,23 @@ def _trainer(module: Any) -> None:
     wrap(module.Trainer, "evaluation_loop", before)
 
 
+def _contexts(accelerator: Any) -> None:
+    """`accumulate` and `no_sync`, where the user's own code enters them."""
+
+    def entered(name: str) -> Any:
+        def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            site = look()
+            if site.engine != "Trainer":
+                journal.fact("call", site, function=f"accelerate.Accelerator.{name}", arguments={})
+
+        return before
+
+    for name in ("accumulate", "no_sync"):
+        wrap(accelerator, name, entered(name))
+
+
 def _accelerator(module: Any) -> None:
+    _contexts(module.Accelerator)
     original = module.Accelerator.__init__
 
     def after(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:

@@ -26,9 +26,10 @@ from collections.abc import Iterator
 
 from t4lint.rule import AddArgument, Candidate, Edit, rule
 from t4lint.trace import Optimizer, Step, Trace
-from t4lint.trace.questions import first_of_each, on_gpu
+from t4lint.trace.questions import first_of_each, lowest, on_gpu
 
 ADAM = ("Adam", "AdamW")
+STATE = ("weights", "gradients", "optimizer")
 MANY = 200_000_000  # parameters, from which on the temporaries take a gigabyte; chosen here, without a source
 
 
@@ -57,7 +58,9 @@ def unfused_adam(trace: Trace) -> Iterator[Candidate]:
         plain = optimizer.fused.test(lambda fused: not fused) & optimizer.foreach.test(lambda way: way is not False)
         if not steps or any(step.engine == "Lightning" for step in steps) or "peft" in trace.imported:
             continue
-        parameters = steps[-1].parameters
+        parameters, gpu = steps[-1].parameters, trace.target.gpu
+        if gpu is not None and lowest(steps[-1], *STATE) > gpu.usable_bytes:
+            continue  # it does not fit whatever the implementation: that is said elsewhere
         large = parameters.test(lambda count: count > MANY)
         count = parameters.it if parameters.known else 0
         yield Candidate(

@@ -29,6 +29,7 @@ from t4lint.trace import Optimizer, Step, Trace
 from t4lint.trace.questions import first_of_each, lowest, on_gpu
 
 ADAM = ("Adam", "AdamW")
+FULL = 0.8  # of the card, from which on other rules speak of its memory
 STATE = ("weights", "gradients", "optimizer")
 MANY = 200_000_000  # parameters, from which on the temporaries take a gigabyte; chosen here, without a source
 
@@ -59,8 +60,8 @@ def unfused_adam(trace: Trace) -> Iterator[Candidate]:
         if not steps or any(step.engine == "Lightning" for step in steps) or "peft" in trace.imported:
             continue
         parameters, gpu = steps[-1].parameters, trace.target.gpu
-        if gpu is not None and lowest(steps[-1], *STATE) > gpu.usable_bytes:
-            continue  # it does not fit whatever the implementation: that is said elsewhere
+        if gpu is not None and lowest(steps[-1], *STATE) > FULL * gpu.usable_bytes:
+            continue  # there is hardly room whatever the implementation: that is said elsewhere
         large = parameters.test(lambda count: count > MANY)
         count = parameters.it if parameters.known else 0
         yield Candidate(

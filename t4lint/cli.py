@@ -659,10 +659,10 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
-        choices=("auto", "cuda", "cpu"),
+        choices=("auto", "cuda", "phantom", "cpu"),
         default="auto",
-        help="where to run it: on a GPU where there is one (auto), only on a GPU, or on the CPU; "
-        "a GPU larger than the target's is held to its memory",
+        help="where to run it: on a GPU where there is one (auto), only on a GPU, on one that is not there (phantom: shapes "
+        "and dtypes, no values), or on the CPU; a GPU larger than the target's is held to its memory",
     )
     parser.add_argument(
         "--steps", type=_positive_int, metavar="N", help="optimizer steps to run (default: 3, with --measure 12)"

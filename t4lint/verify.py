@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from t4lint import engine
 from t4lint.devices import Target, find_target
@@ -22,6 +23,7 @@ from t4lint.engine import Options
 from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict
 from t4lint.fix.loop import prove
 from t4lint.measure import Run, Texts, measure
+from t4lint.record.journal import Record
 from t4lint.record.launch import Device, Limits, Outcome, Recording, listening, record
 from t4lint.record.notebook import is_notebook
 from t4lint.record.observe import COMMAND, basis_of, trace_of
@@ -61,12 +63,14 @@ def verify(
         lines=statements_of(predicted.findings, options.cwd),
     )  # fmt: skip
     observed = trace_of(recording, target)
+    doubt = steered(recording)
     versions = {**options.versions, **_installed(observed)}
     if versions != options.versions:  # the versions that ran: exactly this run is predicted
         predicted = predict(argv, engine.everywhere(options, versions=versions))
     judged, extra = pair(
         predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording), ran=lines_of(recording)
     )
+    judged = [_doubted(finding) for finding in judged] if doubt else judged
     hidden = {(finding.rule, key) for finding in predicted.suppressed for key in finding.keys}
     extra = [(rule, candidate) for rule, candidate in extra if (rule.name, candidate.event.key) not in hidden]
     sources = {**predicted.sources, **_texts({candidate.event.where.path for _, candidate in extra}, options)}
@@ -79,7 +83,10 @@ def verify(
         predicted,
         findings=(*judged, *confirmed),
         sources=sources,
-        problems=(*predicted.problems, *problems_of(recording, device)),
+        problems=(
+            *predicted.problems,
+            *problems_of(recording, device, target.gpu.short_name if target.gpu else target.name),
+        ),
         runs=_runs(predicted.runs, recording, observed),
         memory=memory_of(recording, target) or predicted.memory,
         notes=(*predicted.notes, *notes_of(recording, target)),
@@ -330,6 +337,8 @@ def ended(outcome: Outcome) -> str:
         return f"not reached: {outcome.detail}"
     if outcome.how == "exception":
         return f"{ENDED_BEFORE}{outcome.detail} ({outcome.path}:{outcome.line})"
+    if outcome.how == "unsupported":
+        return outcome.detail
     if outcome.how in ("not loaded", "not started"):
         return outcome.detail
     return f"{ENDED_BEFORE}{outcome.detail}"
@@ -362,10 +371,28 @@ def _only_seen(finding: Finding, observed: Trace) -> Verdict:
     return Verdict("confirmed", observed.basis, likely, "seen only in the run")
 
 
+def steered(recording: Recording) -> bool:
+    """Has a made-up value decided which way the program went?"""
+    return any(record.k == "guess" and record.d.get("steers") for record in recording.journal.records)
+
+
+def _doubted(finding: Finding) -> Finding:
+    """A verdict that rests on a run with such guesses is likely at most."""
+    verdict = finding.verdict
+    if verdict is None or verdict.confidence != "certain" or verdict.verdict not in ("confirmed", "refuted"):
+        return finding
+    return replace(finding, verdict=replace(verdict, confidence="likely"))
+
+
 def memory_of(recording: Recording, target: Target) -> dict[str, object] | None:
     """What the run took of the GPU, in bytes, as in the JSON contract; None where no GPU was used."""
+    if target.gpu is None:
+        return None
+    held = [it.d for it in recording.journal.records if it.k == "held"]
+    if held:
+        return _held(max(held, key=lambda it: it.get("allocated") or 0))
     told = [it.d for it in recording.journal.records if it.k == "memory" and it.d.get("counted") == "allocated"]
-    if not told or target.gpu is None:
+    if not told:
         return None
     most = max(told, key=lambda it: it.get("peak") or 0)
     peak, reserved = int(most.get("peak") or 0), int(most.get("reserved") or 0)
@@ -382,6 +409,33 @@ def memory_of(recording: Recording, target: Target) -> dict[str, object] | None:
     }
 
 
+def _held(most: Mapping[str, Any]) -> dict[str, object]:
+    """Of a phantom: its allocator's peaks, and what the fullest moment was made of."""
+    allocated, reserved = int(most.get("allocated") or 0), int(most.get("reserved") or 0)
+    phase = most.get("phase")
+    return {
+        "peak_allocated": allocated,
+        "peak_reserved": reserved,
+        "low": allocated,
+        "high": max(allocated, reserved),
+        "limit": int(most.get("limit") or 0),
+        "phase": phase if phase in ("forward", "backward", "optimizer", "eval") else None,
+        "components": {str(name): int(size) for name, size in (most.get("components") or {}).items()},
+        "basis": "phantom",
+    }
+
+
+NO_PHANTOM = "--device phantom: it ran on the CPU instead: {reason}"
+NOT_USED = "--device phantom: the program has not imported torch, or not under the recorder"
+GUESSED = (
+    "values do not exist on a phantom: {count} places of the program asked for one and got a guess (a loss is 1, a truth "
+    "value False), first {first}"
+)
+STEERED = "a guess may have steered the program, so verdicts are likely at most: {places}"
+TOO_LARGE = (
+    "out of memory on {target}: a {phase} at {place} asks for {wanted:.2f} GiB where {free:.2f} of {limit:.2f} GiB are free; "
+    "the run went on to find the whole need"
+)
 NO_GPU = "--device cuda: the program has not used a GPU: torch has no CUDA here, finds no GPU, or was not asked for it"
 LARGER = (
     "it ran on {name}, held to the memory of {target} and with its answers; time, and what C++ code picks for that GPU, "
@@ -395,15 +449,47 @@ def notes_of(recording: Recording, target: Target) -> tuple[str, ...]:
     card = next((record.d for record in recording.journal.records if record.k == "card"), None)
     if card is not None and basis_of(recording, target) == "gpu":
         found.append(LARGER.format(name=card.get("name"), target=target.gpu.device_name if target.gpu else target.name))
+    guesses = [record for record in recording.journal.records if record.k == "guess" and record.n == 1]
+    if guesses:
+        found.append(
+            GUESSED.format(count=len({record.u[0] for record in guesses if record.u}), first=_line(guesses[0]))
+        )
+    steering = sorted({_line(record) for record in guesses if record.d.get("steers")})
+    if steering:
+        found.append(STEERED.format(places=", ".join(steering[:5])))
     return tuple(found)
 
 
-def problems_of(recording: Recording, device: Device = "auto") -> list[Problem]:
+def _line(record: Record) -> str:
+    return f"{record.u[0][0]}:{record.u[0][1]}" if record.u else "a library"
+
+
+def _phantom_problems(recording: Recording, target: str) -> list[Problem]:
+    """Why it was no phantom, or what did not fit on it."""
+    records = recording.journal.records
+    found = [Problem("", NO_PHANTOM.format(reason=it.d.get("reason"))) for it in records if it.k == "no_phantom"][:1]
+    if not found and not any(it.k == "card" for it in records):
+        found.append(Problem("", NOT_USED))
+    for it in (it for it in records if it.k == "out_of_memory"):
+        limit, free = int(it.d["limit"]), int(it.d["limit"]) - int(it.d["reserved"])
+        text = TOO_LARGE.format(
+            target=target, phase=it.d.get("in_phase"), place=_line(it), wanted=int(it.d["segment"]) / 2**30,
+            free=free / 2**30, limit=limit / 2**30,
+        )  # fmt: skip
+        path, line = it.u[0] if it.u else ("", None)
+        found.append(Problem(path, text, line))
+        break
+    return found
+
+
+def problems_of(recording: Recording, device: Device = "auto", target: str = "T4") -> list[Problem]:
     """What kept the run from telling everything."""
     outcome = recording.outcome
     found: list[Problem] = []
     if device == "cuda" and not any(record.k == "card" for record in recording.journal.records):
         found.append(Problem("", NO_GPU))
+    if device == "phantom":
+        found += _phantom_problems(recording, target)
     if outcome.how not in ("finished", "stopped"):
         found.append(Problem(outcome.path, f"verify: {outcome.detail}", outcome.line or None))
     if recording.journal.corrupt:

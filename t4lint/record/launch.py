@@ -24,11 +24,15 @@ from t4lint.record.journal import Journal, Record, read
 from t4lint.record.sandbox import Kind, Sandbox, moved, prepare, remove
 from t4lint.sources.positions import PositionMap
 
-Device = Literal["auto", "cuda", "cpu"]
-How = Literal["finished", "stopped", "exception", "failed", "killed", "timeout", "not loaded", "not started"]
+Device = Literal["auto", "cuda", "phantom", "cpu"]
+How = Literal[
+    "finished", "stopped", "exception", "unsupported", "failed", "killed", "timeout", "not loaded", "not started"
+]
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 TAIL = 64 * 1024  # characters of the program's output that are kept
+SOON = 1.0  # seconds from an operation that the phantom cannot do to the exception that it became
+DRIVERLESS = ("AssertionError", "AttributeError", "NotImplementedError", "OSError", "RuntimeError")
 EVERY = 0.2  # seconds between two looks at the run
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "t4lint.toml")
 
@@ -201,7 +205,10 @@ def _told(scratch: Path, sandbox: Sandbox, limits: Limits) -> dict[str, str]:
 
 
 def _card(given: Mapping[str, str], device: Device, gpu: Gpu | None) -> dict[str, str]:
-    """What a GPU is to be: none at all for "cpu", else the target's, whose context is taken at its largest."""
+    """What a GPU is to be: none at all for "cpu", else the target's, whose context is taken at its largest.
+
+    A phantom says so of itself: nothing real is to be set up for it.
+    """
     if device == "cpu":
         return {"CUDA_VISIBLE_DEVICES": ""}
     if gpu is None:
@@ -215,6 +222,8 @@ def _card(given: Mapping[str, str], device: Device, gpu: Gpu | None) -> dict[str
         "shared": gpu.shared_memory_per_block,
     }
     found = {"T4LINT_CARD": json.dumps(card)}
+    if device == "phantom":
+        return {**found, "T4LINT_PHANTOM": "1"}
     if gpu.capability < (8, 0):
         # no TF32 before Ampere, and the workspace of cuBLAS that such GPUs have (NVIDIA cuBLAS documentation)
         defaults = {"NVIDIA_TF32_OVERRIDE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:2:16:8"}
@@ -422,6 +431,9 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
         return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")
     if raised:
         last = raised[0]
+        lacking = unsupported(records, last)
+        if lacking:
+            return Outcome("unsupported", code, lacking, last.u[0][0], last.u[0][1])
         text = f"{last.d.get('type')}: {last.d.get('message')}".strip()
         return Outcome("exception", code, text, last.u[0][0], last.u[0][1])
     if (code is not None and code < 0) or code in (137, 143):
@@ -429,6 +441,25 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
     if processes - ended and len(processes) > 1:
         return Outcome("killed", code, f"a process was killed (exit code {code})")
     return Outcome("failed", code, f"the program ended with exit code {code}")
+
+
+# what libraries say where they meet the missing driver behind a phantom
+_DRIVER = re.compile(
+    r"_cuda_\w+|compiled with CUDA|CUDA driver|NVIDIA driver|libcuda|CUDART|CUDAHooks|CUDAGuardImpl|ATen_cuda"
+)
+
+
+def unsupported(records: Sequence[Record], raised: Record) -> str:
+    """Was the exception the phantom's own shortcoming, and not the program's? Says what it cannot do, or ""."""
+    if not any(record.k == "card" and record.d.get("phantom") for record in records):
+        return ""
+    last = [record for record in records if record.k == "unsupported" and record.pid == raised.pid]
+    message = str(raised.d.get("message"))
+    if last and (raised.t - last[-1].t < SOON or str(last[-1].d.get("operation")) in message):
+        return f"unsupported operation {last[-1].d.get('operation')}: the phantom has no values for it"
+    if raised.d.get("type") in DRIVERLESS and (found := _DRIVER.search(message)):
+        return f"unsupported operation: the phantom has no driver ({found.group()})"
+    return ""
 
 
 def _signal(code: int) -> str:

@@ -114,10 +114,14 @@ def trace_of(recording: Recording, target: Target) -> Trace:
 
 
 def basis_of(recording: Recording, target: Target) -> Basis:
-    """On what it ran: "t4" where the GPU is the target's own, "gpu" on another, "cpu" where CUDA was never initialised."""
-    names = [record.d.get("name") for record in recording.journal.records if record.k == "card"]
-    if not names:
+    """On what it ran: "t4" where the GPU is the target's own, "gpu" on another, "phantom" on one that is not there, "cpu"
+    where CUDA was never initialised."""
+    cards = [record.d for record in recording.journal.records if record.k == "card"]
+    if not cards:
         return "cpu"
+    if cards[0].get("phantom"):
+        return "phantom"
+    names = [card.get("name") for card in cards]
     return "t4" if target.gpu is not None and names[0] == target.gpu.device_name else "gpu"
 
 
@@ -501,7 +505,7 @@ def _autocast(context: _Context, record: Record, common: dict[str, Any]) -> Even
 
 
 def _attention(context: _Context, record: Record, common: dict[str, Any]) -> Event:
-    values = _pick(record, "implementation", "dtype", "head_dim", "length")
+    values = _pick(record, "implementation", "dtype", "head_dim", "length", "kernel")
     if "allowed" in record.d:
         values["kernel"] = _observed(kernel_of(record.d["allowed"], context.recent))
     return Attention(**common, role=str(record.d.get("role", "")), **values)

@@ -24,6 +24,7 @@ MARKS: dict[Verdicts, tuple[str, str]] = {
 COLOURS: dict[Verdicts, str] = {"confirmed": "1;31", "refuted": "32", "undecided": "33", "not exercised": "2"}
 WORDS: dict[How, str] = {
     "exception": "an exception",
+    "unsupported": "the phantom could not go on",
     "killed": "killed",
     "timeout": "out of time",
     "not started": "did not start",

@@ -21,6 +21,7 @@ from . import (
     journal,
     libraries,
     lines,
+    phantom,
     stop,
 )
 from .finder import Finder, together
@@ -56,7 +57,12 @@ def boot() -> None:
         except Exception as error:
             journal.trouble("lines", error)
     sys.meta_path.insert(
-        0, Finder(together(hooks_torch.HOOKS, hooks_transformers.HOOKS, hooks_calls.HOOKS, hooks_lightning.HOOKS))
+        0,
+        Finder(
+            together(
+                hooks_torch.HOOKS, hooks_transformers.HOOKS, hooks_calls.HOOKS, hooks_lightning.HOOKS, phantom.HOOKS
+            )
+        ),
     )
     atexit.register(_at_exit, os.getpid())
 
@@ -86,6 +92,7 @@ def _at_exit(pid: int) -> None:
         return
     try:
         libraries.tell()
+        phantom.tell()
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if error is not None:
             _exception(error)

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import Any
 
-from . import journal
+from . import journal, phantom
 
 AMPERE = (8, 0)  # from which on FlashAttention and cuDNN attention, and memory-efficient attention in bf16, exist
 
@@ -21,6 +21,8 @@ AMPERE = (8, 0)  # from which on FlashAttention and cuDNN attention, and memory-
 def install(torch: Any) -> None:
     """Called once torch has been imported. Without CUDA in the build there is nothing to do."""
     told = os.environ.get("T4LINT_CARD", "")
+    if phantom.there():
+        return
     if torch.version.cuda is None or not hasattr(torch.cuda, "_lazy_call"):
         return
     card = _Card(torch, json.loads(told) if told else None)

@@ -12,6 +12,8 @@ from typing import Any
 
 DEEPEST = 8  # user frames that are written
 _INSIDE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PHANTOM = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(_INSIDE))), "phantom") + os.sep
+_OURS = ("_t4lint_inside", "_t4lint_phantom")
 _NOT_OURS = ("site-packages", "dist-packages")
 
 # The engine that owns a call: by the module of a frame between the user's statement and the probe.
@@ -80,7 +82,7 @@ def below_root(filename: str) -> str | None:
 
 
 def _resolve(filename: str) -> str | None:
-    if filename.startswith(("<", _INSIDE)):
+    if filename.startswith(("<", _INSIDE, _PHANTOM)):
         return None
     path = os.path.realpath(os.path.join(_roots.start, filename))
     for root in _roots.roots:
@@ -106,7 +108,7 @@ def look() -> Site:
             if code.co_filename.startswith("<frozen importlib"):
                 break  # a library does this while it is imported: nobody's statement asks for it
             module: Any = frame.f_globals.get("__name__") or ""
-            if not module.startswith("_t4lint_inside"):
+            if not module.startswith(_OURS):
                 between.append((module, code.co_name))
                 if library is None and not module.startswith("torch"):
                     library = (module, frame.f_lineno)
@@ -115,10 +117,21 @@ def look() -> Site:
     return Site(user, engine, between, bool(user) and not between, library)
 
 
+def nearest() -> tuple[str, int] | None:
+    """The innermost line of the person's own code, without what lies between: for what happens very often."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = below_root(frame.f_code.co_filename)
+        if path is not None:
+            return path, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
 def caller_is_user() -> bool:
     """A cheap first look for hot probes: does the user's own code call this?"""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_globals.get("__name__") or "").startswith("_t4lint_inside"):
+    while frame is not None and (frame.f_globals.get("__name__") or "").startswith(_OURS):
         frame = frame.f_back
     return frame is not None and below_root(frame.f_code.co_filename) is not None
 

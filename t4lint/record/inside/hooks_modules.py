@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from . import journal
+from . import journal, phantom
 from .frames import look
 from .probe import dress
 from .state import state
@@ -37,6 +37,10 @@ def install(torch: Any) -> None:
             return original(self, *args, **kwargs)
         _nest.inside = True
         before = _tables()
+        try:
+            phantom.seen(self)
+        except Exception as error:
+            journal.trouble("weights", error)
         try:
             result = original(self, *args, **kwargs)
         finally:

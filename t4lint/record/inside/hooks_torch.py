@@ -17,6 +17,7 @@ from . import (
     keeping,
     libraries,
     meter,
+    phantom,
     stop,
 )
 from .frames import look
@@ -30,7 +31,7 @@ from .state import Region, optimizers, scalers, state
 def install(torch: Any) -> None:
     """Called once torch has been imported. Each group stands alone: one that fails leaves the others."""
     others = (keeping.install, hooks_math.install, hooks_setup.install, hooks_modules.install, hooks_calls.install)
-    for group in (card.install, _autocast, _scaler, _backward, _clipping, _optimizer, *others):
+    for group in (phantom.install, card.install, _autocast, _scaler, _backward, _clipping, _optimizer, *others):
         try:
             group(torch)
         except Exception as error:
@@ -349,6 +350,7 @@ def _before_step(optimizer: Any) -> None:
     state.phase = "optimizer"
     if not state.step:
         libraries.tell()
+    phantom.step(optimizer)
     groups = optimizer.param_groups
     first = next((parameter for group in groups for parameter in group["params"]), None)
     ordered(
@@ -369,6 +371,7 @@ def _after_step(optimizer: Any) -> None:
     name = optimizers.of(optimizer)
     state.phase = "forward"
     state.step += 1
+    phantom.step(optimizer)
     meter.step_ended()
     state.backwards = 0
     state.reentrant = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import journal
+from . import journal, phantom
 from .state import state
 
 CHANCES = 3  # later steps at which a program that swallows the exit is asked again
@@ -57,6 +57,7 @@ def leave() -> None:
     if _stop.asked == 1:
         journal.emit("stop", steps=state.step)
     if _stop.asked > CHANCES:
+        phantom.tell()
         journal.emit("exit", hard=True)
         os._exit(0)
     raise StopVerify(0)

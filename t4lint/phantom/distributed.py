@@ -1,0 +1,68 @@
+"""Several ranks, each with a phantom of its own: groups that exchange nothing, and the buckets that DDP would take."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from .membrane import CUDA, Membrane
+
+BUCKETS = "DDP bucket"
+
+
+def install(membrane: Membrane) -> None:
+    """NCCL becomes torch's own group that only answers."""
+    distributed: Any = torch.distributed
+    if not distributed.is_available():
+        return
+    module = distributed.distributed_c10d
+    original = module.init_process_group
+
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        world = int(os.environ.get("WORLD_SIZE") or kwargs.get("world_size") or 1)
+        rank = int(os.environ.get("RANK") or kwargs.get("rank") or 0)
+        return original(backend="fake", rank=max(rank, 0), world_size=max(world, 1), store=FakeStore())
+
+    module.init_process_group = distributed.init_process_group = init_process_group
+    module.is_nccl_available = distributed.is_nccl_available = lambda: True
+    _replicas(membrane)
+
+
+def _replicas(membrane: Membrane) -> None:
+    """DDP's reducer works on values in C++. Here: the module as it is, and a copy of the gradients in buckets.
+
+    With `gradient_as_bucket_view` the gradients are views of the buckets, so that nothing is added.
+    """
+
+    class DistributedDataParallel(torch.nn.Module):  # type: ignore[misc]
+        """The module, and memory for the buckets."""
+
+        def __init__(self, module: Any, device_ids: Any = None, *args: Any, **kwargs: Any) -> None:
+            super().__init__()
+            self.module = module
+            self.device_ids = device_ids
+            self.require_backward_grad_sync = True
+            trained = [it for it in module.parameters() if it.requires_grad and it.device.type == CUDA]
+            self._buckets: list[Any] = []
+            if not kwargs.get("gradient_as_bucket_view"):
+                sizes: dict[Any, int] = {}
+                for it in trained:
+                    sizes[it.dtype] = sizes.get(it.dtype, 0) + it.numel()
+                self._buckets = [torch.empty(count, dtype=dtype, device=CUDA) for dtype, count in sizes.items()]
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.module(*args, **kwargs)
+
+        def no_sync(self) -> Any:
+            import contextlib
+
+            return contextlib.nullcontext()
+
+        def register_comm_hook(self, state: Any, hook: Any) -> None: ...
+
+    parallel = torch.nn.parallel
+    parallel.DistributedDataParallel = parallel.distributed.DistributedDataParallel = DistributedDataParallel

@@ -1,0 +1,64 @@
+"""What would notice that tensors are fakes, or needs values that are not there."""
+
+from __future__ import annotations
+
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+def install() -> None:
+    """Parts of torch: once it has been imported."""
+    # no device is there to be initialised; otherwise `torch.tensor([], device="cuda")` would be made for real
+    FakeTensorMode.avoid_device_init = property(lambda self: True)
+    torch._C._set_only_lift_cpu_tensors(True)
+    # `Module.to` swaps fakes, and refuses where there are weak references to them, which we hold ourselves
+    torch.utils.weakref = SimpleNamespace(ref=weakref.ref, getweakrefs=lambda tensor: [])
+    _compile()
+    _save()
+
+
+def _compile() -> None:
+    """Compiling takes minutes and Triton, and changes no shape: the program runs as it is written."""
+
+    def compile(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return model if model is not None else (lambda function: function)
+
+    torch.compile = compile
+
+    def compile_module(self: Any, *args: Any, **kwargs: Any) -> None: ...
+
+    torch.nn.Module.compile = compile_module
+
+
+def _save() -> None:
+    """There is nothing to be saved. An empty file is written, for programs that look whether it is there."""
+
+    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if hasattr(f, "write"):
+            return
+        with open(f, "wb"):  # noqa: PTH123 (what torch.save takes)
+            pass
+
+    torch.save = save
+
+
+def _transformers(module: Any) -> None:
+    """It builds full masks for what it takes for tracing."""
+    for name in ("is_fake_tensor",):
+        if hasattr(module, name):
+            setattr(module, name, lambda value: False)
+
+
+def _safetensors(module: Any) -> None:
+    def save_file(tensors: Any, filename: Any, metadata: Any = None) -> None:
+        with open(filename, "wb"):  # noqa: PTH123
+            pass
+
+    module.save_file = save_file
+
+
+HOOKS = {"transformers.utils.import_utils": _transformers, "safetensors.torch": _safetensors}

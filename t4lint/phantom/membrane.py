@@ -1,0 +1,259 @@
+"""Where the real and the fake meet: CPU tensors are real, tensors on the phantom are fakes.
+
+One dispatch mode for the whole run. What only touches real CPU tensors goes through; what is made on the card, or moved
+there, becomes a fake; what comes back gets the value behind it, or one that is made up. Each such guess is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from . import shadow
+from .ledger import Ledger
+from .tell import Tell
+
+aten = torch.ops.aten
+CUDA = "cuda"
+MOVED_BACK = 1 << 30  # bytes from which on a tensor that is moved to the CPU stays a fake: a whole model
+
+PRODUCTS = frozenset({
+    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.addmv.default, aten.mv.default,
+})  # fmt: skip
+INDEXERS = frozenset({
+    aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default,
+})  # fmt: skip
+# a known operand that decides the result alone: True in an "or", False in an "and"
+DECIDES = {
+    aten.bitwise_or.Tensor: True, aten.logical_or.default: True, aten.bitwise_or_.Tensor: True, aten.__or__.Tensor: True,
+    aten.bitwise_and.Tensor: False, aten.logical_and.default: False, aten.bitwise_and_.Tensor: False,
+    aten.__and__.Tensor: False,
+}  # fmt: skip
+# the scaler finds no overflow, and its scale stays
+SCALING = frozenset({
+    aten._amp_foreach_non_finite_check_and_unscale_.default, aten._amp_update_scale_.default,
+})  # fmt: skip
+
+
+class Membrane(TorchDispatchMode):  # type: ignore[misc]
+    """Entered once torch is imported, and never left."""
+
+    def __init__(self, tell: Tell, ledger: Ledger, watch: Callable[[], None] | None = None) -> None:
+        super().__init__()
+        self.tell = tell
+        self.ledger = ledger
+        self.fakes = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
+        self.special: dict[Any, Callable[..., Any]] = {
+            aten._local_scalar_dense.default: self._scalar,
+            aten.equal.default: self._equal,
+            aten._to_copy.default: self._moved,
+            aten.copy_.default: self._copied,
+            aten.record_stream.default: lambda func, args, kwargs: None,
+        }
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, torch.Tensor)]
+        if not any(isinstance(it, FakeTensor) for it in tensors) and not _asks_for_cuda(kwargs):
+            return func(*args, **kwargs)
+        special = self.special.get(func)
+        if special is not None:
+            result = special(func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if func in INDEXERS:
+            args = (args[0], self._indices(args[1]), *args[2:])
+            tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, torch.Tensor)]
+        if func in PRODUCTS:
+            self.ledger.matmul()
+        known = self._value(func, args, kwargs, tensors)
+        out = self._run(func, args, kwargs, known)
+        if known is None:
+            known = _decided(func, tensors, out)
+        shadow.attach(out, known, FakeTensor)
+        if known is None and func._schema.is_mutable and func not in SCALING:
+            shadow.forget_written(func, args, FakeTensor)
+        self._account(out, func)
+        return out
+
+    def guess(self, what: str, steers: bool) -> None:
+        """A value was made up. `steers`: the program may have gone another way because of it."""
+        self.tell.fact("guess", what=what, steers=steers)
+
+    def made(self, value: Any) -> Any:
+        """A fake like this real tensor, on the CPU."""
+        return self.fakes.from_tensor(value, static_shapes=True)
+
+    def real(self, tensor: Any, dtype: Any = None) -> Any:
+        """A real CPU tensor for a fake: the value behind it, else zeros."""
+        value = shadow.of(tensor)
+        if value is not None:
+            return value.to(dtype or tensor.dtype, copy=True)
+        if tensor.device.type == CUDA:
+            self.guess("values", steers=False)
+        return torch.zeros(tensor.shape, dtype=dtype or tensor.dtype)
+
+    # --- the run -------------------------------------------------------------------------------------------------
+
+    def _run(self, func: Any, args: Any, kwargs: Any, known: Any) -> Any:
+        try:
+            with self.fakes:
+                return func(*args, **kwargs)
+        except (DynamicOutputShapeException, DataDependentOutputException):
+            return self._by_value(func, args, known)
+        except NotImplementedError as error:
+            self._unsupported(func, error)
+            raise
+
+    def _by_value(self, func: Any, args: Any, known: Any) -> Any:
+        """The shape depends on values: those behind the fakes, or everything is selected."""
+        if known is not None:
+            return tree_map(lambda it: self._on_card(it) if isinstance(it, torch.Tensor) else it, known)
+        if func is aten.nonzero.default:
+            self.guess("which are selected", steers=True)
+            with self.fakes:
+                return torch.empty((args[0].numel(), args[0].dim()), dtype=torch.int64, device=args[0].device)
+        if func is aten.masked_select.default:
+            self.guess("which are selected", steers=True)
+            with self.fakes:
+                return args[0].new_empty((args[0].numel(),))
+        error = NotImplementedError(f"{func} depends on values that are not there")
+        self._unsupported(func, error)
+        raise error
+
+    def _unsupported(self, func: Any, error: Exception) -> None:
+        self.tell.fact("unsupported", operation=str(func), error=f"{type(error).__name__}: {error}"[:300])
+
+    def _on_card(self, value: Any) -> Any:
+        with self.fakes:
+            return torch.empty(value.shape, dtype=value.dtype, device=CUDA)
+
+    def _account(self, out: Any, func: Any) -> None:
+        for item in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(item, (tuple, list)):
+                self._account(item, func)
+            elif isinstance(item, FakeTensor) and item.device.type == CUDA:
+                self.ledger.add(item.untyped_storage(), func._schema.name.removeprefix("aten::"))
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def _value(self, func: Any, args: Any, kwargs: Any, tensors: list[Any]) -> Any:
+        """What comes out for real, where everything that goes in is known and small."""
+        if any(isinstance(it, FakeTensor) and shadow.of(it) is None for it in tensors):
+            return None
+        if any(it.numel() > shadow.LARGEST for it in tensors) or func in SCALING:
+            return None
+        if not tensors and not _small_factory(func, args):
+            return None
+        if func._schema.is_mutable and not any(isinstance(it, FakeTensor) for it in tensors):
+            return None  # it would be done twice to a real tensor
+        try:
+            real_args, real_kwargs = tree_map(_behind, (args, kwargs))
+            real_kwargs.pop("pin_memory", None)
+            return func(*real_args, **real_kwargs)
+        except Exception:  # what the CPU cannot do stays unknown
+            return None
+
+    def _indices(self, indices: Any) -> list[Any]:
+        """Masks become positions: the known ones, or all of them."""
+        found: list[Any] = []
+        for index in indices:
+            if not isinstance(index, FakeTensor) or index.dtype not in (torch.bool, torch.uint8):
+                found.append(index)
+                continue
+            mask = shadow.of(index)
+            if mask is None:
+                self.guess("which are selected", steers=True)
+                mask = torch.ones(index.shape, dtype=torch.bool)
+            for positions in mask.nonzero(as_tuple=True):
+                with self.fakes:
+                    made = torch.empty(positions.shape, dtype=torch.int64, device=index.device)
+                shadow.attach(made, positions, FakeTensor)
+                found.append(made)
+        return found
+
+    def _scalar(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """`item()`, `bool()`, `int()`: NaN guards pass, losses are 1."""
+        tensor = args[0]
+        if not isinstance(tensor, FakeTensor):
+            return NotImplemented
+        value = shadow.of(tensor)
+        if value is not None:
+            return value.item()
+        self.guess("a truth value" if tensor.dtype == torch.bool else "a number", steers=tensor.dtype == torch.bool)
+        if tensor.is_complex():
+            return 1.0 + 0.0j
+        return 1.0 if tensor.is_floating_point() else tensor.dtype != torch.bool and 1
+
+    def _equal(self, func: Any, args: Any, kwargs: Any) -> Any:
+        values = [shadow.of(it) if isinstance(it, FakeTensor) else it for it in args]
+        if all(it is not None for it in values):
+            return torch.equal(*values)
+        self.guess("a truth value", steers=True)
+        return False
+
+    def _moved(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """From the card to the CPU; a cast or a move to the card is an operation like others."""
+        tensor, device = args[0], kwargs.get("device")
+        if not isinstance(tensor, FakeTensor) or device is None or torch.device(device).type != "cpu":
+            return NotImplemented
+        if tensor.device.type != CUDA or tensor.numel() * tensor.element_size() > MOVED_BACK:
+            return NotImplemented
+        return self.real(tensor, kwargs.get("dtype"))
+
+    def _copied(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Into a real tensor of the CPU."""
+        target, source = args[0], args[1]
+        if isinstance(target, FakeTensor) or not isinstance(source, FakeTensor):
+            return NotImplemented
+        value = shadow.of(source)
+        if value is not None:
+            return func(target, value)
+        self.guess("values", steers=False)
+        return target
+
+
+def _asks_for_cuda(kwargs: dict[str, Any]) -> bool:
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type == CUDA
+
+
+def _small_factory(func: Any, args: Any) -> bool:
+    """Random numbers are no values, and large tensors are not made twice."""
+    if func._schema.is_mutable or "rand" in func._schema.name:
+        return False
+    elements = 1
+    for size in tree_leaves(args):
+        if isinstance(size, int):
+            elements *= max(1, abs(size))
+    return elements <= shadow.FACTORY
+
+
+def _behind(value: Any) -> Any:
+    if isinstance(value, FakeTensor):
+        return shadow.of(value)
+    return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def _decided(func: Any, tensors: list[Any], out: Any) -> Any:
+    """`unknown or True` is True: so loops end whose condition is partly known."""
+    decisive = DECIDES.get(func)
+    if decisive is None or not isinstance(out, torch.Tensor):
+        return None
+    for tensor in tensors:
+        value = shadow.of(tensor) if isinstance(tensor, FakeTensor) else tensor
+        if value is None or not value.numel() or (value.dtype != torch.bool and decisive):
+            continue
+        if bool((value == decisive).all()):
+            return torch.full(out.shape, decisive, dtype=out.dtype)
+    return None

@@ -1,0 +1,165 @@
+"""The phantom: scripts that know nothing of it, run on a card that is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t4lint.phantom.allocator import LARGE_SEGMENT, SMALL_SEGMENT, Allocator, DoesNotFit
+
+ROOT = Path(__file__).resolve().parents[1]
+MIB = 2**20
+
+
+def test_blocks_come_from_segments_of_two_kinds() -> None:
+    allocator = Allocator()
+    small, large = allocator.allocate(1), allocator.allocate(3 * MIB)
+    assert (allocator.allocated, allocator.reserved) == (512 + 3 * MIB, SMALL_SEGMENT + LARGE_SEGMENT)
+    allocator.free(small)
+    allocator.free(large)
+    assert (allocator.allocated, allocator.reserved) == (0, SMALL_SEGMENT + LARGE_SEGMENT)
+    allocator.release()
+    assert allocator.reserved == 0
+
+
+def test_from_ten_mib_on_a_segment_has_the_size_of_its_block() -> None:
+    allocator = Allocator()
+    allocator.allocate(11 * MIB + 1)
+    assert allocator.reserved == 12 * MIB
+
+
+def test_neighbours_that_are_free_are_merged() -> None:
+    allocator = Allocator()
+    blocks = [allocator.allocate(5 * MIB) for _ in range(4)]
+    assert allocator.reserved == LARGE_SEGMENT
+    for index in (0, 2, 1, 3):
+        allocator.free(blocks[index])
+    allocator.allocate(9 * MIB)
+    allocator.allocate(9 * MIB)
+    assert allocator.reserved == LARGE_SEGMENT
+
+
+def test_fragments_are_of_no_use_to_a_larger_block() -> None:
+    allocator = Allocator()
+    blocks = [allocator.allocate(5 * MIB) for _ in range(4)]
+    allocator.free(blocks[0])
+    allocator.free(blocks[2])
+    allocator.allocate(8 * MIB)
+    assert allocator.reserved == 2 * LARGE_SEGMENT
+
+
+def test_beyond_the_limit_nothing_fits_until_segments_are_given_back() -> None:
+    allocator = Allocator(32 * MIB)
+    first = allocator.allocate(20 * MIB)
+    with pytest.raises(DoesNotFit) as caught:
+        allocator.allocate(14 * MIB)
+    assert caught.value.wanted == 14 * MIB
+    allocator.free(first)
+    allocator.allocate(30 * MIB)
+    assert (allocator.reserved, allocator.peak_reserved) == (30 * MIB, 30 * MIB)
+
+
+def verified(folder: Path, script: str, *flags: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(textwrap.dedent(script).lstrip("\n"), encoding="utf-8")
+    called = [
+        sys.executable, "-m", "t4lint", "verify", "--device", "phantom", "--output-format", "json", *flags, "--",
+        sys.executable, "train.py",
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(called, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    report["said"] = done.stderr
+    return report
+
+
+PLAIN = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    assert torch.cuda.get_device_name() == "Tesla T4" and torch.cuda.get_device_capability() == (7, 5)
+    assert torch.cuda.is_bf16_supported() and not torch.cuda.is_bf16_supported(including_emulation=False)
+    device = torch.device("cuda")
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 30 * 30, 1000))
+    model = model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    data = TensorDataset(torch.randn(64, 3, 32, 32), torch.randint(0, 1000, (64,)))
+    for images, labels in DataLoader(data, batch_size=8, pin_memory=False):
+        images, labels = images.to(device), labels.to(device)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(images), labels)
+        assert int(labels.max()) < 1000
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+PARAMETERS = 3 * 8 * 9 + 8 + 16 + 7200 * 1000 + 1000
+
+
+@pytest.mark.heavy
+def test_a_plain_loop_runs_to_its_steps_with_verdicts_and_memory(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    report = verified(tmp_path, PLAIN)
+    assert report["errors"] == [], report["said"]
+    assert "stopped after 3 optimizer steps" in report["said"]
+    verdicts = {it["rule"]: it["verdict"] for it in report["findings"]}
+    assert {it["basis"] for it in verdicts.values()} == {"phantom"}
+    bf16 = verdicts["bf16-mixed-precision"]
+    assert (bf16["verdict"], bf16["confidence"]) == ("confirmed", "certain")
+    memory = report["memory"]
+    components = memory["components"]
+    assert memory["basis"] == "phantom"
+    assert components["weights"] == pytest.approx(4 * PARAMETERS, rel=0.01)
+    assert components["optimizer"] == pytest.approx(8 * PARAMETERS, rel=0.01)
+    assert components["gradients"] == pytest.approx(4 * PARAMETERS, rel=0.01)
+    # the multi-tensor path of AdamW makes one more copy of the parameters: that is the peak
+    assert memory["phase"] == "optimizer"
+    assert components["temporary"] >= 4 * 7200 * 1000
+
+
+@pytest.mark.heavy
+def test_what_does_not_fit_is_told_with_its_place(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = """
+        import torch
+
+        layer = torch.nn.Linear(40000, 40000).cuda()
+        optimizer = torch.optim.Adam(layer.parameters())
+        layer(torch.randn(2, 40000, device="cuda")).sum().backward()
+        optimizer.step()
+    """
+    report = verified(tmp_path, script, "--steps", "1")
+    (problem,) = report["errors"]
+    assert problem["message"].startswith("out of memory on T4"), report["said"]
+    assert (problem["path"], problem["line"]) == ("train.py", 6)
+    assert report["memory"]["peak_allocated"] > report["memory"]["limit"]
+
+
+@pytest.mark.heavy
+def test_an_operation_without_values_is_never_the_person_s_error(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = """
+        import torch
+
+        device = "cuda"
+        values = torch.randn(1000, 1000, device=device)
+        torch.unique(values)
+        model = torch.nn.Linear(4, 4).to(device)
+        with torch.autocast(device, dtype=torch.bfloat16):
+            model(torch.randn(2, 4, device=device))
+    """
+    report = verified(tmp_path, script)
+    assert "unsupported operation aten._unique2" in report["said"]
+    (finding,) = [it for it in report["findings"] if it["rule"] == "bf16-mixed-precision"]
+    assert finding["verdict"]["verdict"] == "not exercised"
+    assert finding["verdict"]["reason"].startswith("unsupported operation aten._unique2")

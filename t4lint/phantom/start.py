@@ -24,6 +24,7 @@ found = importlib.util.spec_from_file_location(
 sys.modules["phantom"] = importlib.util.module_from_spec(found)
 import phantom.start
 phantom.start.trial()
+os._exit(0)
 """
 
 

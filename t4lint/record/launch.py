@@ -436,6 +436,9 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
             return Outcome("unsupported", code, lacking, last.u[0][0], last.u[0][1])
         text = f"{last.d.get('type')}: {last.d.get('message')}".strip()
         return Outcome("exception", code, text, last.u[0][0], last.u[0][1])
+    phantom = any(record.k == "card" and record.d.get("phantom") for record in records)
+    if phantom and code is not None and code < 0 and not raised and processes <= ended:
+        return Outcome("finished", code, "the program ran to its end")  # only a thread of autograd did not
     if (code is not None and code < 0) or code in (137, 143):
         return Outcome("killed", code, f"a process was killed ({_signal(code)}exit code {code})")
     if processes - ended and len(processes) > 1:

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from . import frames, journal
 from .state import state
 
 PACKAGE = "_t4lint_phantom"
+LEAVING = 0.1  # seconds that threads get to leave Python
 
 
 class _Device:
@@ -109,8 +111,13 @@ def step(optimizer: Any) -> None:
 
 
 def tell() -> None:
-    """What the card held at its fullest; the last such record of a process counts."""
+    """What the card held at its fullest; the last such record of a process counts.
+
+    The threads of autograd may still be on their way out of Python: where the interpreter ends before they have, they
+    end the process with a signal.
+    """
     if _device.phantom is not None:
+        time.sleep(LEAVING)
         journal.emit("held", **_device.phantom.ledger.summary())
 
 

@@ -692,7 +692,9 @@ class Session:
             if isinstance(read_as, Problem):
                 continue
             document = replace(read_as, text=notebook.listing) if notebook is not None else read_as
-            events += [requirement_of(asked) for asked in libraries(document)]
+            for asked in libraries(document):
+                where = asked.where if notebook is None else in_cell(notebook, asked.where)
+                events.append(requirement_of(replace(asked, where=where)))
             events += [
                 InstanceRequest(where=where, name=Value(name, (Origin("literal", name, where),)))
                 for name, where in machines(document)
@@ -844,6 +846,20 @@ def is_shell(file: Path, text: str) -> bool:
 FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest})
 MAX_ENVIRONMENT_FILES = 200
 NO_RUN = -1  # the number of the run that a finding over files alone belongs to
+
+
+def in_cell(notebook: NotebookDocument, where: Location) -> Location:
+    """A place of a notebook's listing with the cell that its line is in."""
+    document = notebook.document()
+    positions = document.positions
+    if positions is None:
+        return where
+    lines = [positions.locate(line, 1, line, 1) for line in range(1, len(document.text.splitlines()) + 1)]
+    before = [line for line in lines if line.line <= where.line and line.cell_line is not None]
+    if not before:
+        return where
+    last = max(before, key=lambda line: line.line)
+    return replace(where, cell=last.cell, cell_line=(last.cell_line or 1) + where.line - last.line)
 
 
 def requirement_of(asked: Asked) -> Requirement:

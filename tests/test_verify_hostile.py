@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_it_ends_in_a_report(
     before = tree(tmp_path)
     monkeypatch.chdir(project)
     began = time.monotonic()
-    given = cli.main(["verify", *flags, "--output-format", "json", "--", "python", "train.py"])
+    given = cli.main(["verify", *flags, "--output-format", "json", "--", sys.executable, "train.py"])
     said = capsys.readouterr()
     assert given == code, said.err
     assert time.monotonic() - began < 120

@@ -19,6 +19,7 @@ class Flags:
     given: dict[str, list[Any]] = field(default_factory=dict)
     positional: list[Any] = field(default_factory=list)
     open: bool = False
+    unread: bool = False  # the values stand in a file or dict that is not known: then a default says nothing
     why: str = ""
     launched: bool = False
     file: dict[str, Abstract] = field(default_factory=dict)  # values of a configuration file, below what flags give
@@ -175,7 +176,7 @@ def override(flags: Flags, names: Sequence[str], default: Abstract, kind: str) -
     )
     if written is not None:
         return written
-    if flags.open and isinstance(default, (Const, Symbol)):
+    if flags.open and not flags.unread and isinstance(default, (Const, Symbol)):
         # `train.py "$@"` says as little about a flag as no launch at all: its default is a presumption
         return with_origin(default, PRESUMED)
     if flags.open:

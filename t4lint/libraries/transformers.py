@@ -340,12 +340,12 @@ def with_file(call: Call, flags: command_line.Flags) -> command_line.Flags:
         given = m.resolve(call.arguments.get("args", 0) or NONE)
         if isinstance(given, DictValue) and given.complete:
             return command_line.Flags(file={str(key): value for key, value in given.items.items()}, launched=True)
-        return command_line.Flags(open=True, why="it is given by a dict that is not known")
+        return command_line.Flags(open=True, unread=True, why="it is given by a dict that is not known")
     if way in ("parse_yaml_file", "parse_json_file"):
         name = path_of(m, call.arguments.get("yaml_file") or call.arguments.get("json_file", 0))
         values = from_document(m, name)
         if values is None:
-            return command_line.Flags(open=True, why=f"it is read from {name or 'a file'}")
+            return command_line.Flags(open=True, unread=True, why=f"it is read from {name or 'a file'}")
         return command_line.Flags(file=values, launched=True)
     found = command_line.find(flags, ["config"]) if way == "parse_args_and_config" else None
     values = from_document(m, found[1][0].text) if found is not None and found[1] else None

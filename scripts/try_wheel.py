@@ -63,7 +63,7 @@ class Installed:
         """What t4lint is for, once through."""
         assert self.t4lint("--version") == f"t4lint {version}\n"
         rules = self.json("rules", "--output-format", "json")["rules"]
-        shipped = [it for it in (ROOT / "rules").glob("*/*.py") if it.name != "__init__.py"]
+        shipped = [it for it in (ROOT / "rules").glob("*/*.py") if not it.name.startswith("_")]
         assert len(rules) == len(shipped), f"{len(rules)} rules of {len(shipped)}"
         assert self.json("settings", "--schema")["title"] == "t4lint"
         assert "t4" in self.t4lint("targets")

@@ -261,8 +261,13 @@ def test_interrupt_still_reports(tmp_path: Path, number: int) -> None:
             time.sleep(0.5)
     """
     pytest.importorskip("torch")
-    with listening(Impatient()):
-        recording = run(tmp_path, text, steps=0)
+    # a shell that starts the tests in the background has SIGINT ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with listening(Impatient()):
+            recording = run(tmp_path, text, steps=0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (recording.outcome.how, recording.outcome.detail) == ("killed", "interrupted")
     assert any(entry.k == "step" for entry in recording.journal.records)
 

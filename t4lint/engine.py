@@ -191,10 +191,10 @@ class Held:
         root = self.options.exclude_root
         if root is None or not self.options.exclude:
             return False
-        from pathspec import GitIgnoreSpec
+        from t4lint.settings import ignore_spec
 
         relative = Path(os.path.relpath(file, root)).as_posix()
-        return not relative.startswith("..") and GitIgnoreSpec.from_lines(self.options.exclude).match_file(relative)
+        return not relative.startswith("..") and ignore_spec(self.options.exclude).match_file(relative)
 
 
 def _settings_of(options: Options) -> tuple[object, ...]:

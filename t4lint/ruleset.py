@@ -21,6 +21,8 @@ from t4lint.suppress import UNUSED
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from pydantic import TypeAdapter
+
 Options = Mapping[str, Mapping[str, Any]]  # of rules, by name
 
 
@@ -148,7 +150,7 @@ def configured(options: Options, own: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _options(rule: Rule, values: Mapping[str, Any]) -> Any:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     if rule.options is None:
         raise BadOption(f"the rule {rule.name} has no options", "rules", rule.name)
@@ -158,9 +160,8 @@ def _options(rule: Rule, values: Mapping[str, Any]) -> Any:
         if name.replace("-", "_") not in known:
             said = ", ".join(it.replace("_", "-") for it in known)
             raise BadOption(f"{rule.name} has no option {name!r}; it has {said}", "rules", rule.name, name)
-    rule.options.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True, extra="forbid", strict=True)
     try:
-        return TypeAdapter(rule.options).validate_json(json.dumps(plain))  # strict for JSON: a list may be a tuple
+        return _adapter(rule.options).validate_json(json.dumps(plain))  # strict for JSON: a list may be a tuple
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         key = str(detail["loc"][0]).replace("_", "-") if detail["loc"] else ""
@@ -173,8 +174,13 @@ def options_of(rule: Rule) -> dict[str, dict[str, Any]]:
     """The options that a rule has, by name, as JSON schema: type, default and description."""
     if rule.options is None:
         return {}
+    made = _adapter(rule.options).json_schema()["properties"]
+    return {name.replace("_", "-"): value for name, value in made.items()}
+
+
+def _adapter(options: type[Any]) -> TypeAdapter[Any]:
+    """What validates the options of a rule, and knows their schema."""
     from pydantic import ConfigDict, TypeAdapter
 
-    rule.options.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True, extra="forbid", strict=True)
-    made = TypeAdapter(rule.options).json_schema()["properties"]
-    return {name.replace("_", "-"): value for name, value in made.items()}
+    options.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True, extra="forbid", strict=True)
+    return TypeAdapter(options)

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -164,7 +165,6 @@ class Nearest:
     def __init__(self) -> None:
         self._by_folder: dict[Path, Loaded] = {}
         self._matched: dict[tuple[int, tuple[int, ...], tuple[str, ...]], tuple[Settings, Sources]] = {}
-        self._specs: dict[tuple[str, ...], Any] = {}
         self.files: dict[Path, Loaded] = {}
 
     def loaded(self, start: Path) -> Loaded:
@@ -219,9 +219,7 @@ class Nearest:
         relative = os.path.relpath(_absolute(file), loaded.folder).replace(os.sep, "/")
         if relative == "." or relative.startswith(".."):
             return False
-        if patterns not in self._specs:
-            self._specs[patterns] = _spec(patterns)
-        return bool(self._specs[patterns].match_file(f"{relative}/" if folder else relative))
+        return bool(ignore_spec(patterns).match_file(f"{relative}/" if folder else relative))
 
     def excludes(self, path: Path, *, folder: bool = False) -> bool:
         """Does the nearest settings file leave a path out?"""
@@ -402,7 +400,9 @@ def _prefix(file: Path | None) -> tuple[str, ...]:
     return ("tool", "t4lint") if file is not None and file.name == "pyproject.toml" else ()
 
 
-def _spec(patterns: Sequence[str]) -> Any:
+@cache
+def ignore_spec(patterns: tuple[str, ...]) -> Any:
+    """Patterns in the style of .gitignore, ready to match; pathspec's own error where one is none."""
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines(patterns)
@@ -424,7 +424,7 @@ def _value_problems(loaded: Loaded) -> Iterator[Problem]:
     patterns += [(("per-file-ignores",), it) for it in given.per_file_ignores]
     for keys, pattern in patterns:
         try:
-            _spec([pattern])
+            ignore_spec((pattern,))
         except Exception:  # pathspec's own errors have changed their base
             yield loaded.problem(f"{pattern!r} is not a pattern", *keys, pattern)
     for name in given.own_rules:

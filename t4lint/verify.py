@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from t4lint.measure import Run, Texts, measure
 from t4lint.record.journal import Record
 from t4lint.record.launch import Device, Limits, Outcome, Recording, listening, record
 from t4lint.record.notebook import is_notebook
-from t4lint.record.observe import COMMAND, basis_of, trace_of
+from t4lint.record.observe import COMMAND, basis_of, in_words, trace_of
 from t4lint.rule import Candidate, Confidence, Rule
 from t4lint.sources.document import Document
 from t4lint.sources.notebook import read_notebook
@@ -295,7 +294,7 @@ def decide(candidates: Sequence[Candidate], observed: Trace) -> Verdict:
 def _evidence(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
     """What the run showed at the event: the values that were judged (all, where none is named), and how often it held."""
     event = chosen.event
-    parts = {part.partition("=")[0]: part for part in re.split(r", (?=\w+=)", event.evidence) if part}
+    parts = in_words(event)
     judged = [chosen.blame, *chosen.when.rests_on]
     names = [it.name for it in fields(event) if any(getattr(event, it.name) is value for value in judged)]
     shown = [parts[name] for name in names if name in parts] or list(parts.values())
@@ -389,39 +388,34 @@ def memory_of(recording: Recording, target: Target) -> dict[str, object] | None:
     if target.gpu is None:
         return None
     held = [it.d for it in recording.journal.records if it.k == "held"]
-    if held:
-        return _held(max(held, key=lambda it: it.get("allocated") or 0))
+    if held:  # of a phantom: its allocator's peaks, and what the fullest moment was made of
+        most = max(held, key=lambda it: it.get("allocated") or 0)
+        components = {str(name): int(size) for name, size in (most.get("components") or {}).items()}
+        return _memory(
+            most.get("allocated"), most, int(most.get("limit") or 0), most.get("phase"), components, "phantom"
+        )
     told = [it.d for it in recording.journal.records if it.k == "memory" and it.d.get("counted") == "allocated"]
     if not told:
         return None
     most = max(told, key=lambda it: it.get("peak") or 0)
-    peak, reserved = int(most.get("peak") or 0), int(most.get("reserved") or 0)
-    phase = most.get("peak_in")
-    return {
-        "peak_allocated": peak,
-        "peak_reserved": reserved,
-        "low": peak,
-        "high": max(peak, reserved),
-        "limit": target.gpu.usable_bytes,
-        "phase": phase if phase in ("forward", "backward", "optimizer", "eval") else None,
-        "components": {},
-        "basis": basis_of(recording, target),
-    }
+    basis = basis_of(recording, target)
+    return _memory(most.get("peak"), most, target.gpu.usable_bytes, most.get("peak_in"), {}, basis)
 
 
-def _held(most: Mapping[str, Any]) -> dict[str, object]:
-    """Of a phantom: its allocator's peaks, and what the fullest moment was made of."""
-    allocated, reserved = int(most.get("allocated") or 0), int(most.get("reserved") or 0)
-    phase = most.get("phase")
+def _memory(
+    peak: object, most: Mapping[str, Any], limit: int, phase: object, components: Mapping[str, int], basis: str
+) -> dict[str, object]:
+    """The `memory` of the contract from the fullest moment that was told."""
+    allocated, reserved = int(peak or 0), int(most.get("reserved") or 0)  # type: ignore[call-overload]
     return {
         "peak_allocated": allocated,
         "peak_reserved": reserved,
         "low": allocated,
         "high": max(allocated, reserved),
-        "limit": int(most.get("limit") or 0),
+        "limit": limit,
         "phase": phase if phase in ("forward", "backward", "optimizer", "eval") else None,
-        "components": {str(name): int(size) for name, size in (most.get("components") or {}).items()},
-        "basis": "phantom",
+        "components": components,
+        "basis": basis,
     }
 
 

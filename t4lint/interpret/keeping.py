@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import Abstract, Const, ListValue, Step, Tensor, Unknown
 from t4lint.trace import Keep
 
@@ -82,22 +83,12 @@ def say(m: Machine, node: cst.CSTNode, role: str, kept: cst.BaseExpression, outl
 def assigned_in(source: Any, body: cst.CSTNode, besides: cst.CSTNode) -> set[str]:
     """What the statements of a body assign anew, as text; `besides` is a statement that does not count."""
     found: set[str] = set()
-    pending: list[Any] = [body]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, cst.Assign) and current is not besides:
-            for item in current.targets:
-                parts = item.target.elements if isinstance(item.target, cst.Tuple) else [item.target]
-                found.update(
-                    source.code(getattr(part, "value", part) if part is not item.target else part) for part in parts
-                )
-        elif isinstance(current, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-            pending.extend(current.body)
-        elif isinstance(current, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.Else, cst.Finally)):
-            pending.append(current.body)
-            pending.extend(
-                part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part
-            )
+    for statement in statements_of(body):
+        if not isinstance(statement, cst.Assign) or statement is besides:
+            continue
+        for item in statement.targets:
+            parts = [it.value for it in item.target.elements] if isinstance(item.target, cst.Tuple) else [item.target]
+            found.update(source.code(part) for part in parts)
     return found
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -22,6 +23,21 @@ from t4lint.trace import Location
 # Printing takes up to five frames for each of the levels that `too_deep` lets pass, below those of the interpretation.
 PRINTING_FRAMES = 12_000 if sys.version_info >= (3, 11) else 5_000
 _LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def statements_of(body: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A body and the statements in it, those of blocks too, but not those of functions and classes in it."""
+    pending: list[Any] = [body]
+    while pending:
+        current = pending.pop()
+        yield current
+        if isinstance(current, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            pending.extend(current.body)
+        elif isinstance(current, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.Else, cst.Finally)):
+            pending.append(current.body)
+            pending.extend(
+                part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part
+            )
 
 
 class SourceModule:

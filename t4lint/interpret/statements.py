@@ -10,6 +10,7 @@ import libcst as cst
 
 from t4lint.interpret import expressions, imports, keeping, ranks
 from t4lint.interpret.operators import binary
+from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import (
     NONE,
     Abstract,
@@ -768,20 +769,11 @@ def widen(m: Machine, body: cst.CSTNode) -> None:
 
 def _counted(node: cst.CSTNode) -> set[str]:
     """Names that are the target of an augmented assignment somewhere in a body."""
-    found: set[str] = set()
-    pending: list[Any] = [node]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, cst.AugAssign) and isinstance(current.target, cst.Name):
-            found.add(current.target.value)
-        elif isinstance(current, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-            pending.extend(current.body)
-        elif isinstance(current, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.Else, cst.Finally)):
-            pending.append(current.body)
-            pending.extend(
-                part for part in (getattr(current, "orelse", None), getattr(current, "finalbody", None)) if part
-            )
-    return found
+    return {
+        it.target.value
+        for it in statements_of(node)
+        if isinstance(it, cst.AugAssign) and isinstance(it.target, cst.Name)
+    }
 
 
 def _while(m: Machine, node: cst.While) -> Completion:

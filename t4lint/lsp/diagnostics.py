@@ -80,7 +80,7 @@ def problem_diagnostics(results: Results, documents: Documents) -> list[tuple[st
     made = []
     for problem in results.problems:
         where = documents.spot(_place(problem)) if problem.path else None
-        spot = where or documents.spot(Location(_own_path(results), 1, 1, 1, 1))
+        spot = where or documents.spot(Location(results.shown, 1, 1, 1, 1))
         if spot is not None:
             message = problem.message if where else f"{problem.path}: {problem.message}".removeprefix(": ")
             made.append(
@@ -141,9 +141,3 @@ def _related(
 def _place(problem: Problem) -> Location:
     line, column = problem.line or 1, problem.column or 1
     return Location(problem.path, line, column, line, column + 1 if problem.column else 1_000)
-
-
-def _own_path(results: Results) -> str:
-    from t4lint.sources.files import display_path
-
-    return display_path(results.path, results.options.cwd)

@@ -93,10 +93,14 @@ class Results:
         return text_of(shown, self.options, self.report.sources)
 
     @property
+    def shown(self) -> str:
+        """The path of the document as shown."""
+        return display_path(self.path, self.options.cwd)
+
+    @property
     def broken(self) -> bool:
         """Could the document itself not be read: is it half typed?"""
-        shown = display_path(self.path, self.options.cwd)
-        return any(problem.path == shown for problem in self.problems)
+        return any(problem.path == self.shown for problem in self.problems)
 
 
 @dataclass(slots=True)

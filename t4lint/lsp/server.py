@@ -59,6 +59,15 @@ class Server(LanguageServer):
         self.good: dict[Path, Results] = {}  # the last results of a document that could be read
         self.published: dict[Path, set[str]] = {}  # documents that the check of a file has published to
         self.timers: dict[Path, asyncio.Task[None]] = {}
+        self._buffers: tuple[Stamp, dict[Path, Buffer]] = ((), {})
+
+    @property
+    def buffers(self) -> dict[Path, Buffer]:
+        """The open documents as they are now; put together once for each state of them."""
+        now = stamp(self.workspace)
+        if self._buffers[0] != now:
+            self._buffers = (now, open_buffers(self.workspace))
+        return self._buffers[1]
 
     # --- results ---
 
@@ -76,8 +85,7 @@ class Server(LanguageServer):
             known = self.known.get(path)
             if known is not None and known[0] == now and (known[2] or not fixes):
                 return known[1]
-            buffers = open_buffers(self.workspace)
-            texts = {file: buffer.text for file, buffer in buffers.items()}
+            texts = {file: buffer.text for file, buffer in self.buffers.items()}
             work = partial(results_of, path, root_of(path, self.workspace), texts, self.wishes, fixes=fixes)
             results = await self.away(work)
             self.known[path] = (now, results, fixes)
@@ -89,12 +97,11 @@ class Server(LanguageServer):
         """Work in the thread of checks, so that the editor is answered meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self.pool, work, *arguments)
 
-    def documents(self, results: Results, buffers: Mapping[Path, Buffer] | None = None) -> Documents:
-        buffers = buffers if buffers is not None else open_buffers(self.workspace)
-        return Documents(results, buffers, self.workspace.position_codec)
+    def documents(self, results: Results) -> Documents:
+        return Documents(results, self.buffers, self.workspace.position_codec)
 
     def path_at(self, uri: str) -> Path | None:
-        buffer = buffer_of(uri, open_buffers(self.workspace))
+        buffer = buffer_of(uri, self.buffers)
         return buffer.path if buffer is not None else None
 
     # --- diagnostics ---
@@ -119,8 +126,12 @@ class Server(LanguageServer):
             return
         by_uri = self.diagnostics(results)
         if self.pulls:  # then only cells are sent: editors that ask do not ask about these
-            cells = {cell.uri for cell in open_buffers(self.workspace)[path].cells}
+            cells = {cell.uri for cell in self.buffers[path].cells}
             by_uri = {uri: found for uri, found in by_uri.items() if uri in cells}
+        self.send(path, by_uri)
+
+    def send(self, path: Path, by_uri: Mapping[str, list[types.Diagnostic]]) -> None:
+        """Send the diagnostics that the check of a file gave, and take those back that it gave before."""
         for uri in self.published.get(path, set()) - by_uri.keys():
             self._send(uri, [])
         for uri, found in by_uri.items():
@@ -134,8 +145,8 @@ class Server(LanguageServer):
 
     def diagnostics(self, results: Results) -> dict[str, list[types.Diagnostic]]:
         """The diagnostics of a check by document; the checked one is always among them, with all its cells."""
-        buffers = open_buffers(self.workspace)
-        documents = self.documents(results, buffers)
+        buffers = self.buffers
+        documents = self.documents(results)
         buffer = buffers.get(results.path)
         own = [cell.uri for cell in buffer.cells] if buffer is not None and buffer.is_notebook else []
         found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in own or [uri_of(results.path, buffers)]}
@@ -161,7 +172,7 @@ class Server(LanguageServer):
             workspace = self.client_capabilities.workspace
             if workspace is not None and workspace.diagnostics is not None and workspace.diagnostics.refresh_support:
                 self.workspace_diagnostic_refresh(None)
-        for path in open_buffers(self.workspace):
+        for path in self.buffers:
             self.soon(path)
 
     async def read_wishes(self) -> None:
@@ -215,7 +226,7 @@ async def configuration_changed(ls: Server, params: types.DidChangeConfiguration
 
 @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
 def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None:
-    buffers = open_buffers(ls.workspace)
+    buffers = ls.buffers
     if any(buffer_of(change.uri, buffers) is None for change in params.changes):  # open ones are known already
         ls.look_again()
 
@@ -224,19 +235,15 @@ def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None
 
 
 @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-async def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
-    touched(ls, params.text_document.uri)
-
-
 @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-async def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
+async def edited(ls: Server, params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams) -> None:
     touched(ls, params.text_document.uri)
 
 
 @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
 async def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
     """What other open documents show may come from this one."""
-    for path in open_buffers(ls.workspace):
+    for path in ls.buffers:
         ls.soon(path)
 
 
@@ -248,17 +255,14 @@ def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
 
 
 @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
-async def notebook_opened(ls: Server, params: types.DidOpenNotebookDocumentParams) -> None:
-    touched(ls, params.notebook_document.uri)
-
-
 @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
-async def notebook_changed(ls: Server, params: types.DidChangeNotebookDocumentParams) -> None:
-    touched(ls, params.notebook_document.uri)
-
-
 @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
-async def notebook_saved(ls: Server, params: types.DidSaveNotebookDocumentParams) -> None:
+async def notebook_edited(
+    ls: Server,
+    params: types.DidOpenNotebookDocumentParams
+    | types.DidChangeNotebookDocumentParams
+    | types.DidSaveNotebookDocumentParams,
+) -> None:
     touched(ls, params.notebook_document.uri)
 
 
@@ -296,7 +300,7 @@ async def pull(ls: Server, params: types.DocumentDiagnosticParams) -> types.Docu
     documents = ls.client_capabilities.text_document
     related: dict[str, types.FullDocumentDiagnosticReport | types.UnchangedDocumentDiagnosticReport] | None = None
     if documents is not None and documents.diagnostic is not None and documents.diagnostic.related_document_support:
-        open_now = {unquote(it.uri) for it in open_buffers(ls.workspace).values()}
+        open_now = {unquote(it.uri) for it in ls.buffers.values()}
         related = {name: types.FullDocumentDiagnosticReport(it) for name, it in by_uri.items() if name not in open_now}
     result = f"{ls.generation}:{hash(stamp(ls.workspace))}"
     return types.RelatedFullDocumentDiagnosticReport(own, result_id=result, related_documents=related or None)
@@ -381,14 +385,14 @@ async def _settled(ls: Server, uri: str, *, fixes: bool = False) -> tuple[Result
 
 def _same_name(uri: str, everything: Sequence[Shown], ls: Server) -> str:
     """A document as it was opened: editors escape the same address in different ways."""
-    buffer = buffer_of(uri, open_buffers(ls.workspace))
+    buffer = buffer_of(uri, ls.buffers)
     names = [cell.uri for cell in buffer.cells] + [buffer.uri] if buffer is not None else []
     return next((name for name in names if unquote(name) == unquote(uri)), uri)
 
 
 def _editor(ls: Server, results: Results) -> quick.Editor:
     codec = ls.workspace.position_codec
-    return quick.Editor(results, open_buffers(ls.workspace), codec, shows_pages=ls.shows_pages)
+    return quick.Editor(results, ls.buffers, codec, shows_pages=ls.shows_pages)
 
 
 def _resolves(ls: Server) -> bool:
@@ -441,10 +445,7 @@ async def check_workspace(ls: Server) -> dict[str, int]:
             ls.work_done_progress.report(token, types.WorkDoneProgressReport(message=file.name, percentage=share))
         results = await ls.results(file)
         count += len(results.report.findings)
-        by_uri = ls.diagnostics(results)
-        for uri, found in by_uri.items():
-            ls._send(uri, found)
-        ls.published[file] = set(by_uri)
+        ls.send(file, ls.diagnostics(results))
     if shows:
         ls.work_done_progress.end(token, types.WorkDoneProgressEnd(message=f"{count} findings"))
     return {"files": len(files), "findings": count}

@@ -332,12 +332,17 @@ class _Context:
 
 def _with_evidence(event: Event) -> Event:
     """The known values in words, for verdicts."""
-    parts = []
-    for item in fields(event):
-        value = getattr(event, item.name)
-        if isinstance(value, Value) and value.known and value.it is not None:
-            parts.append(f"{item.name}={_short(value.it)}")
-    return replace(event, evidence=", ".join(parts))
+    return replace(event, evidence=", ".join(in_words(event).values()))
+
+
+def in_words(event: Event) -> dict[str, str]:
+    """The known values of an event by field, each as `name=value`."""
+    values = {item.name: getattr(event, item.name) for item in fields(event)}
+    return {
+        name: f"{name}={_short(value.it)}"
+        for name, value in values.items()
+        if isinstance(value, Value) and value.known and value.it is not None
+    }
 
 
 def _short(value: Any) -> str:

@@ -38,6 +38,17 @@ def test_the_newest_counts_where_no_version_is_known() -> None:
     }
 
 
+MOVED = ("trl.CPOConfig", "trl.ORPOConfig")
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_class_that_has_moved_keeps_what_it_took(name: str) -> None:
+    """trl 0.26 left aliases of these, and later versions nothing: no default was known then, not even the batch size's."""
+    assert signatures.parameters(name, {}) == {}
+    assert signatures.last_parameters(name, {})["per_device_train_batch_size"] == {"default": 8}
+    assert "per_device_train_batch_size" in signatures.last_parameters(name, {"trl": "0.26.0"})
+
+
 def target(name: str) -> Any:
     """The class or function itself; some bases cannot be reached by their own name."""
     if name in ("trl.BaseConfig", "peft.PeftConfigMixin"):

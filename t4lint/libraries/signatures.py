@@ -43,6 +43,16 @@ def parameters(name: str, versions: Version) -> dict[str, dict[str, Any]]:
     return found
 
 
+def last_parameters(name: str, versions: Version) -> dict[str, dict[str, Any]]:
+    """The same; of a class that has moved away from its name, those that it had in the last version that was read before."""
+    entry = table()[name]
+    version, alias = versions.get(entry["library"]), f"_{name.rpartition('.')[2]}"
+    if alias in (at(entry["bases"], version, entry["read"]) or ()):
+        moved = next(since for since, bases in entry["bases"] if alias in (bases or ()))
+        version = next((it for it in reversed(entry["read"]) if release(it) < release(moved)), version)
+    return parameters(name, {**versions, entry["library"]: version})
+
+
 def at(history: list[tuple[str, Any]], version: str | None, read: list[str]) -> Any:
     """What holds in a version. For one that is older than any that was read, what held in the oldest of these."""
     if not history:

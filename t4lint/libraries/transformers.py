@@ -76,7 +76,7 @@ def defaults_of(m: Any, name: str) -> dict[str, Any]:
     from t4lint.libraries import registry
 
     versions = {library: m.version(library) for library in ("transformers", "trl")}
-    known = signatures.parameters(name if name in signatures.table() else ARGUMENT_CLASSES[0], versions)
+    known = signatures.last_parameters(name if name in signatures.table() else ARGUMENT_CLASSES[0], versions)
     fields = {field: COMPUTED.get(field) for field in FIELDS}
     fields.update({field: known[field]["default"] for field in FIELDS if "default" in known.get(field, ())})
     if fields["gradient_checkpointing"] is None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from t4lint.phantom.allocator import LARGE_SEGMENT, SMALL_SEGMENT, Allocator, DoesNotFit
+from t4lint.phantom.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
@@ -163,3 +164,53 @@ def test_an_operation_without_values_is_never_the_person_s_error(tmp_path: Path)
     (finding,) = [it for it in report["findings"] if it["rule"] == "bf16-mixed-precision"]
     assert finding["verdict"]["verdict"] == "not exercised"
     assert finding["verdict"]["reason"].startswith("unsupported operation aten._unique2")
+
+
+class _Told:
+    """A recorder that stands where the test puts it."""
+
+    def __init__(self) -> None:
+        self.at = ("setup", 0)
+
+    def fact(self, kind: str, **data: Any) -> None: ...
+    def count(self, what: str) -> None: ...
+    def trouble(self, probe: str, error: BaseException) -> None: ...
+
+    def phase(self) -> str:
+        return self.at[0]
+
+    def step(self) -> int:
+        return self.at[1]
+
+    def place(self) -> None: ...
+
+
+class _Storage:
+    def __init__(self, size: int) -> None:
+        self._cdata = id(self)
+        self.size = size
+
+    def nbytes(self) -> int:
+        return self.size
+
+
+def test_moments_are_the_fullest_of_each_stretch_by_what_the_storages_were_in_the_end() -> None:
+    told = _Told()
+    ledger = Ledger(told, 32 * MIB)
+    weight = _Storage(4 * MIB)
+    ledger.add(weight, "empty")
+    told.at = ("forward", 0)
+    for _ in range(3):
+        ledger.passing(2 * MIB, "mm")
+    kept = _Storage(MIB)
+    ledger.add(kept, "relu")
+    told.at = ("backward", 0)
+    del kept
+    ledger.passing(MIB, "mm")
+    ledger.label(weight, "weights")
+    moments = [(it["in_phase"], it["components"]) for it in ledger.moments()]
+    assert {"setup", "forward", "backward"} == {phase for phase, _ in moments}
+    assert moments[0] == ("setup", {"weights": 4 * MIB})
+    assert {"weights": 4 * MIB, "activations": 2 * MIB} in [held for _, held in moments]
+    peak = max(sum(held.values()) for _, held in moments)
+    assert peak == ledger.summary()["allocated"]

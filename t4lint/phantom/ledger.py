@@ -9,6 +9,7 @@ from .allocator import Allocator, DoesNotFit, rounded
 from .tell import Place, Tell
 
 LARGEST = 8  # tensors of the peak that are told of
+MOMENTS = 240  # of the whole run that are told of
 WORKSPACE = 2 * 4096 * 1024 + 8 * 16 * 1024  # bytes: cuBLAS below Hopper, ":4096:2:16:8" (torch, CUDABlas workspaces)
 KINDS = {"setup": "other", "forward": "activations", "backward": "temporary", "optimizer": "temporary"}
 
@@ -33,6 +34,7 @@ class Ledger:
         self.live: dict[int, _Entry] = {}  # by the storage's address
         self._watched: dict[int, Any] = {}
         self._events: list[tuple[bool, _Entry]] = []
+        self._stretches: list[tuple[int, int, str]] = []  # the event from which on it is another step or phase
         self._workspaces: set[str] = set()
 
     def add(self, storage: Any, operation: str) -> None:
@@ -85,6 +87,33 @@ class Ledger:
             ],
         }
 
+    def moments(self) -> list[dict[str, Any]]:
+        """What was there over the run, as bytes by kind: the fullest moment of each of some equal parts of each stretch.
+
+        Kinds are those that the storages had in the end, so that a weight counts as one from the start.
+        """
+        found: list[dict[str, Any]] = []
+        width = max(1, len(self._events) // MOMENTS)
+        ends = [start for start, _, _ in self._stretches[1:]] + [len(self._events)]
+        held: dict[str, int] = {}
+        for (start, step, phase), end in zip(self._stretches, ends, strict=True):
+            for first in range(start, end, width):
+                fullest = self._fullest(held, first, min(first + width, end))
+                found.append({"step": step, "in_phase": phase, "components": fullest})
+        return found
+
+    def _fullest(self, held: dict[str, int], first: int, end: int) -> dict[str, int]:
+        """Apply events to what is `held`, and return what it was at its fullest."""
+        total = most = sum(held.values())
+        fullest = dict(held)
+        for came, entry in self._events[first:end]:
+            change = entry.size if came else -entry.size
+            held[entry.kind] = held.get(entry.kind, 0) + change
+            total += change
+            if total > most:
+                most, fullest = total, dict(held)
+        return {kind: size for kind, size in fullest.items() if size}
+
     def _at_peak(self) -> list[_Entry]:
         """What was there when most was allocated."""
         current = peak = index = 0
@@ -101,7 +130,9 @@ class Ledger:
         return list(there.values())
 
     def _take(self, size: int, operation: str) -> _Entry:
-        phase = self.tell.phase()
+        phase, step = self.tell.phase(), self.tell.step()
+        if not self._stretches or self._stretches[-1][1:] != (step, phase):
+            self._stretches.append((len(self._events), step, phase))
         try:
             address = self.allocator.allocate(size)
         except DoesNotFit as error:

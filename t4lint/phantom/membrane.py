@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import shadow
@@ -86,6 +86,10 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         self._account(out, func)
         return out
 
+    def within(self) -> bool:
+        """Is one of its operations running? Shapes are worked out in Python, by functions that programs call too."""
+        return self not in _get_current_dispatch_mode_stack()
+
     def guess(self, what: str, steers: bool) -> None:
         """A value was made up. `steers`: the program may have gone another way because of it."""
         self.tell.fact("guess", what=what, steers=steers)
@@ -96,6 +100,7 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
 
     def real(self, tensor: Any, dtype: Any = None) -> Any:
         """A real CPU tensor for a fake: the value behind it, else zeros."""
+        self._waited(tensor)
         value = shadow.of(tensor)
         if value is not None:
             return value.to(dtype or tensor.dtype, copy=True)
@@ -117,6 +122,7 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
 
     def _by_value(self, func: Any, args: Any, known: Any) -> Any:
         """The shape depends on values: those behind the fakes, or everything is selected."""
+        self._waited(args[0])
         if known is not None:
             return tree_map(lambda it: self._on_card(it) if isinstance(it, torch.Tensor) else it, known)
         if func is aten.nonzero.default:
@@ -171,6 +177,7 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             if not isinstance(index, FakeTensor) or index.dtype not in (torch.bool, torch.uint8):
                 found.append(index)
                 continue
+            self._waited(index)
             mask = shadow.of(index)
             if mask is None:
                 self.guess("which are selected", steers=True)
@@ -187,6 +194,7 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         tensor = args[0]
         if not isinstance(tensor, FakeTensor):
             return NotImplemented
+        self._waited(tensor)
         value = shadow.of(tensor)
         if value is not None:
             return value.item()
@@ -195,7 +203,14 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             return 1.0 + 0.0j
         return 1.0 if tensor.is_floating_point() else tensor.dtype != torch.bool and 1
 
+    def _waited(self, tensor: Any) -> None:
+        """The host asks for a value of the card, and so waits for it."""
+        if isinstance(tensor, torch.Tensor) and tensor.device.type == CUDA:
+            self.tell.count("waits for the GPU")
+
     def _equal(self, func: Any, args: Any, kwargs: Any) -> Any:
+        for tensor in args:
+            self._waited(tensor)
         values = [shadow.of(it) if isinstance(it, FakeTensor) else it for it in args]
         if all(it is not None for it in values):
             return torch.equal(*values)
@@ -205,15 +220,20 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
     def _moved(self, func: Any, args: Any, kwargs: Any) -> Any:
         """From the card to the CPU; a cast or a move to the card is an operation like others."""
         tensor, device = args[0], kwargs.get("device")
-        if not isinstance(tensor, FakeTensor) or device is None or torch.device(device).type != "cpu":
+        if device is None or tensor.device.type == torch.device(device).type:
             return NotImplemented
-        if tensor.device.type != CUDA or tensor.numel() * tensor.element_size() > MOVED_BACK:
+        self.tell.count("copies to the GPU" if tensor.device.type == "cpu" else "copies to the CPU")
+        if not isinstance(tensor, FakeTensor) or tensor.device.type != CUDA or torch.device(device).type != "cpu":
+            return NotImplemented
+        if tensor.numel() * tensor.element_size() > MOVED_BACK:
             return NotImplemented
         return self.real(tensor, kwargs.get("dtype"))
 
     def _copied(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Into a real tensor of the CPU."""
         target, source = args[0], args[1]
+        if target.device.type != source.device.type:
+            self.tell.count("copies to the GPU" if source.device.type == "cpu" else "copies to the CPU")
         if isinstance(target, FakeTensor) or not isinstance(source, FakeTensor):
             return NotImplemented
         value = shadow.of(source)

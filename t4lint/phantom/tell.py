@@ -19,6 +19,12 @@ class Tell(Protocol):
     def phase(self) -> str:
         """setup, forward, backward or optimizer."""
 
+    def step(self) -> int:
+        """Optimizer steps so far."""
+
+    def count(self, what: str) -> None:
+        """Something that may happen thousands of times: only how often in each step is told."""
+
     def place(self) -> Place | None:
         """The person's own line that is running, as (path below the project, line)."""
 

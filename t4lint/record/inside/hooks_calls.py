@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import journal
+from . import journal, phantom
 from .frames import caller_is_user, look
 from .journal import fact
 from .probe import given, wrap
@@ -158,6 +158,8 @@ def _syncs(torch: Any) -> None:
     def waits(role: str) -> Any:
         def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if caller_is_user():
+                if not phantom.there() and args[0].device.type != "cpu":
+                    state.counts["waits for the GPU"] += 1
                 fact("sync", look(), role=role, device=args[0].device.type)
 
         return before

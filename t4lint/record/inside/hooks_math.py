@@ -6,6 +6,7 @@ the nest of the program's own modes, and changes what torch.compile does.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -81,8 +82,8 @@ def _keep_scriptable(torch: Any, original: Any, probe: Any) -> None:
 
 
 def _tally(torch: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, cost: Cost) -> None:
-    if state.depth:
-        return  # what activation checkpointing computes again
+    if state.depth or phantom.within():
+        return  # what activation checkpointing computes again, or what belongs to another operation
     flops = cost(args, kwargs, result)
     value = args[0]
     device = value.device.type
@@ -136,6 +137,8 @@ def _transposed(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> A
 def _attention(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
     query = args[0]
     key = args[1] if len(args) > 1 else kwargs["key"]
+    if query.is_cuda and not phantom.there():
+        state.counts[f"attention {_kernel(args, kwargs)}"] += 1
     if caller_is_user():
         journal.bounded(
             "call",
@@ -157,6 +160,16 @@ def _attention(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> An
             length=query.shape[-2],
         )
     return 2.0 * (query.numel() + result.numel()) * key.shape[-2]
+
+
+# of torch.nn.attention.SDPBackend
+KERNELS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
+
+
+def _kernel(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The kernel that torch has just taken on a GPU."""
+    torch: Any = sys.modules["torch"]
+    return KERNELS.get(int(torch._fused_sdp_choice(*args, **kwargs)), "unknown")
 
 
 def _recurrent(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

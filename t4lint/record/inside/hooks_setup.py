@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import card, guard, journal
+from . import card, guard, journal, phantom
 from .frames import Site, caller_is_user, look
 from .journal import fact
 from .probe import given, wrap
@@ -109,6 +109,8 @@ def _copies(torch: Any) -> None:
 
 
 def _say_copy(tensor: Any, destination: str, non_blocking: Any) -> None:
+    if not phantom.there() and tensor.device.type != destination:
+        state.counts["copies to the CPU" if destination == "cpu" else "copies to the GPU"] += 1
     pinned = tensor.is_pinned() if card.on_gpu() and tensor.device.type == "cpu" else None
     fact(
         "copy",

@@ -372,7 +372,7 @@ def _after_step(optimizer: Any) -> None:
     state.phase = "forward"
     state.step += 1
     phantom.step(optimizer)
-    meter.step_ended()
+    meter.step_ended(optimizer)
     state.backwards = 0
     state.reentrant = False
     state.stepped.add(name)

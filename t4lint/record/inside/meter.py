@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from . import card, journal
+from . import card, journal, phantom
 from .state import state
 
 
@@ -54,7 +54,7 @@ def loss(value: Any) -> None:
         _meter.losses.append(value.detach())
 
 
-def step_ended() -> None:
+def step_ended(optimizer: Any) -> None:
     """Tell of the step: each of the first ones, later some, all of them where effects are measured."""
     border("optimizer")
     now = time.perf_counter()
@@ -71,10 +71,25 @@ def step_ended() -> None:
             reserved=sys.modules["torch"].cuda.max_memory_reserved() if allocated else None,
             seconds=seconds,
             loss=_mean_loss(),
+            counts=dict(state.counts),
+            flops=state.flops(),
+            holds=_holds(optimizer) if allocated and not phantom.there() else None,
         )
+    state.counts.clear()
     _meter.marks.clear()
     _meter.losses.clear()
     _meter.last = time.perf_counter()
+
+
+def _holds(optimizer: Any) -> dict[str, int]:
+    """Bytes on the GPU of what the optimizer trains, their gradients, and its own state."""
+    found = {"weights": 0, "gradients": 0, "optimizer": 0}
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    states = [value for kept in optimizer.state.values() if isinstance(kept, dict) for value in kept.values()]
+    gradients = [parameter.grad for parameter in trained]
+    for name, tensors in (("weights", trained), ("gradients", gradients), ("optimizer", states)):
+        found[name] = sum(it.numel() * it.element_size() for it in tensors if getattr(it, "is_cuda", False))
+    return found
 
 
 def _mean_loss() -> float | None:

@@ -38,6 +38,8 @@ class Teller:
     def fact(self, kind: str, **data: Any) -> None:
         if state.depth and kind == "attention":
             return  # activation checkpointing runs the forward again
+        if kind == "attention":
+            state.counts[f"attention {data['kernel']}"] += 1
         journal.fact(kind, frames.look(), **data)
 
     def trouble(self, probe: str, error: BaseException) -> None:
@@ -45,6 +47,12 @@ class Teller:
 
     def phase(self) -> str:
         return state.phase
+
+    def step(self) -> int:
+        return state.step
+
+    def count(self, what: str) -> None:
+        state.counts[what] += 1
 
     def place(self) -> tuple[str, int] | None:
         return frames.nearest()
@@ -58,6 +66,11 @@ def wanted() -> bool:
 def there() -> bool:
     """Does the program run on one?"""
     return _device.phantom is not None
+
+
+def within() -> bool:
+    """Does the phantom itself call, to work out a shape?"""
+    return there() and bool(_device.phantom.membrane.within())
 
 
 def install(torch: Any) -> None:
@@ -119,6 +132,8 @@ def tell() -> None:
     if _device.phantom is not None:
         time.sleep(LEAVING)
         journal.emit("held", **_device.phantom.ledger.summary())
+        for number, moment in enumerate(_device.phantom.ledger.moments()):
+            journal.emit("fill", number=number, **moment)
 
 
 def _library(name: str) -> Callable[[Any], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from typing import Any
 
 
@@ -51,6 +52,7 @@ class State:
         self.entered = ""  # the autocast dtype of the last region entered since the last backward
         self.regions = Regions()
         self.stepped: set[str] = set()
+        self.counts: Counter[str] = Counter()  # since the last step: copies, waits, calls of attention by kernel
 
     def math(self, asked: bool) -> dict[str, float] | None:
         """Share of FLOPs by dtype since the last step, or None where nothing was seen."""
@@ -60,6 +62,10 @@ class State:
                 table[dtype] = table.get(dtype, 0.0) + flops
         total = sum(table.values())
         return {dtype: round(flops / total, 6) for dtype, flops in sorted(table.items())} if total else None
+
+    def flops(self) -> dict[str, dict[str, float]]:
+        """FLOPs of forward products and convolutions since the last step, by dtype."""
+        return {"asked": dict(self.asked), "ran": dict(self.ran)}
 
     def forget_math(self) -> None:
         for table in (

@@ -554,10 +554,19 @@ def _show_settings(args: argparse.Namespace) -> int:
 
 
 def _targets(args: argparse.Namespace) -> int:
-    from t4lint.devices import targets
+    from t4lint.devices import UnknownTarget, find_target, targets
     from t4lint.report import outputs, page
 
-    outputs.to_screen(page.targets_text(targets()))
+    try:
+        named = [find_target(name) for name in args.names]
+    except UnknownTarget as error:
+        raise UsageError(f"{error} (`t4lint targets` lists them)") from None
+    if args.output_format == "json":
+        outputs.to_screen(page.targets_json(named or targets()), json=True)
+    elif named:
+        outputs.to_screen("\n".join(page.target_text(target) for target in named))
+    else:
+        outputs.to_screen(page.targets_text(targets()))
     return CLEAN
 
 
@@ -624,7 +633,11 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("--output-format", choices=("text", "json"), default="text")
     shown.add_argument("--schema", action="store_true", help="print the JSON schema of the settings, for editors")
     command("server", _server, "answer an editor (language server, over stdin and stdout)", "t4lint server")
-    command("targets", _targets, "list the GPUs, places and instances that --target knows", "t4lint targets")
+    shown = command(
+        "targets", _targets, "list the GPUs, places and instances that --target knows", "t4lint targets [NAME ...]"
+    )
+    shown.add_argument("names", nargs="*", metavar="NAME", help="show these in full, with the sources of their figures")
+    shown.add_argument("--output-format", choices=("text", "json"), default="text")
     return parser
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from t4lint.devices import Target, find_target
 from t4lint.engine import Options, Session
 from t4lint.findings import Report
+from t4lint.fit_communication import Section, communication
 from t4lint.memory import fill
 from t4lint.memory.estimate import Band
 from t4lint.memory.plan import Usage, usage
@@ -28,17 +29,8 @@ if TYPE_CHECKING:
 MAX_SHOWN = 4  # different steps of one run
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the report that another model adds: rows of (label, text), and a note below."""
-
-    title: str
-    rows: tuple[tuple[str, str], ...]
-    note: str = ""
-
-
-# What adds a section to a training step; None where it has nothing to say. `# communication` goes here.
-SECTIONS: list[Callable[[Trace, Step, Target], Section | None]] = []
+# What adds a section to a training step; None where it has nothing to say.
+SECTIONS: list[Callable[[Trace, Step, Target, Given], Section | None]] = [communication]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +130,7 @@ class _FitSession(Session):
         gpu = find_target(self.options.target).gpu
         assert gpu is not None
         limit, usable = gpu.total_memory - gpu.context_bytes[1], gpu.usable_bytes
-        sections = tuple(section for make in SECTIONS if (section := make(trace, step, trace.target)) is not None)
+        sections = tuple(section for make in SECTIONS if (section := make(trace, step, trace.target, self.given)))
         if not reading.plans:
             return Fit(number, reading, limit, usable, gpu.total_memory, where=step.where, sections=sections)
         peak, expected = spanned(reading.plans)

@@ -429,10 +429,43 @@ def test_rules(
 
 def test_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["targets"]) == 0
-    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
-    assert rows["t4"] == ["t4", "Tesla", "T4", "7.5", "14.56", "GiB"]
-    assert rows["g4dn.12xlarge"][1:5] == ["4", "x", "Tesla", "T4"]
-    assert rows["cpu"] == ["cpu", "none"]
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line}
+    assert rows["t4"] == ["Tesla", "T4", "14.56"]
+    assert rows["g4dn.12xlarge"] == ["4", "x", "Tesla", "T4", "14.56", "48", "192", "50", "900", "AWS", "2026-08"]
+    assert rows["GN7.2XLARGE40"] == [
+        "1/2",
+        "of",
+        "a",
+        "Tesla",
+        "T4",
+        "8.00",
+        "10",
+        "40",
+        "3",
+        "none",
+        "Tencent",
+        "2023",
+    ]
+    assert "5, up to 25" in next(line for line in lines if line.startswith("g4dn.xlarge"))
+    assert rows["cpu"] == ["none"]
+
+
+def test_one_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["targets", "gn7.large20"]) == 0
+    shown = capsys.readouterr().out
+    assert "1/4 of a Tesla T4" in shown and "Tencent Cloud GPU instance documentation" in shown
+    assert cli.main(["targets", "GN7.2XLARGE42"]) == 2
+    assert "did you mean GN7.2XLARGE" in capsys.readouterr().err
+
+
+def test_targets_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["targets", "--output-format", "json"]) == 0
+    found = {it["name"]: it for it in json.loads(capsys.readouterr().out)["targets"]}
+    machine = found["g4dn.xlarge"]["instance"]
+    assert (machine["network_gbps_baseline"], machine["network_gbps_max"], machine["disk_gb"]) == (5, 25, 125)
+    assert all(it["instance"]["source"] for it in found.values() if it["instance"])
+    assert found["cpu"]["gpu"] is None and found["t4"]["gpu"]["unverified"] == []
 
 
 def test_the_choices_are_those_of_the_vocabulary() -> None:

@@ -92,3 +92,11 @@ def test_targets_are_unique_and_survive_pickling() -> None:
     target = find_target("g4dn.xlarge")
     assert pickle.loads(pickle.dumps(target)) == target
     assert hash(target) == hash(find_target("G4DN.xlarge"))
+
+
+def test_a_part_of_a_t4_is_no_t4() -> None:
+    """Neither in memory nor by name: what fits on a T4 does not fit on half of one."""
+    whole, half = find_target("GN7.2XLARGE32"), find_target("GN7.2XLARGE40")
+    assert whole.gpu is not None and half.gpu is not None and whole.gpu == find_target("t4").gpu
+    assert half.gpu.usable_bytes < whole.gpu.usable_bytes * 0.56 and half.gpu != whole.gpu
+    assert "total_memory" in half.gpu.unverified

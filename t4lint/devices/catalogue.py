@@ -69,7 +69,8 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A machine that a provider rents. `fraction` is the share of each GPU that it gets (vGPU). Network is per node."""
+    """A machine that a provider rents. `fraction` is the share of each GPU that it gets (vGPU). Network is per node;
+    `disk_gb` is the local disk that comes with it, 0 for network disks only."""
 
     provider: str
     name: str
@@ -80,6 +81,7 @@ class Instance:
     ram_gib: float
     network_gbps_baseline: float | None  # sustained
     network_gbps_max: float | None
+    disk_gb: float | None
     checked: str  # when the source said so
     unverified: frozenset[str]
     source: str
@@ -222,6 +224,7 @@ def _instance(row: dict[str, str]) -> Instance:
         ram_gib=float(row["ram_gib"]),
         network_gbps_baseline=float(baseline) if baseline else None,
         network_gbps_max=float(maximum) if maximum else None,
+        disk_gb=float(row["disk_gb"]) if row["disk_gb"] else None,
         checked=row["checked"],
         unverified=frozenset(row["unverified"].split()),
         source=row["source"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from t4lint.memory.estimate import Band
 
 # Ring lower bound of an all-reduce: each rank sends and receives 2(n-1)/n of the data (nccl-tests PERFORMANCE.md).
@@ -18,6 +20,39 @@ PCIE_RATE: Band = (3.4e9, 12e9)
 # FLOPs a parameter and token: 2 forward, 4 backward, and 2 again where the forward is recomputed. Frozen weights need
 # no weight gradient, and so 2 less.
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT = 2, 2, 2
+# DDP starts to exchange with the first gradients: it can hide behind the backward, two thirds of the arithmetic. What
+# gathers weights can hide behind all of it.
+HIDDEN_BY_BACKWARD, HIDDEN_BY_ALL = 2 / 3, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRate:
+    """The network card of a node, in Gbit/s: its highest rate, and the one that it holds where that differs."""
+
+    highest: float
+    sustained: float | None = None
+    provider: str = ""
+
+    @property
+    def expected(self) -> float:
+        """Gbit/s that NCCL is expected to reach: 70 % of what holds; outside AWS and GCP 5 Gbit/s at most."""
+        rate = EXPECTED_SHARE * (self.sustained or self.highest)
+        return rate if self.provider in FAST_PROVIDERS else min(rate, SOCKET_CAP_GBPS)
+
+    @property
+    def band(self) -> Band:
+        """(expected, highest) in bytes a second."""
+        return (_rate(self.expected), _rate(self.highest))
+
+
+def pcie_band() -> Band:
+    """(expected, highest) bytes a second between GPUs of one machine, over PCIe 3.0 without NVLink."""
+    return PCIE_RATE
+
+
+def ring_share(ranks: int) -> float:
+    """The part of a tensor that each rank of a ring sends when it is gathered or scattered."""
+    return (ranks - 1) / ranks if ranks > 1 else 0.0
 
 
 def allreduce_seconds(
@@ -29,16 +64,10 @@ def allreduce_seconds(
     provider: str = "",
     sustained_gbps: float | None = None,
 ) -> Band:
-    """Seconds of one ring all-reduce over the NIC of each node.
-
-    `gbps` is the NIC's highest rate in Gbit/s: the lower edge runs it in full. `sustained_gbps` (its baseline, where it
-    differs) bounds the upper edge: 70 % of it on AWS and GCP, elsewhere at most 5 Gbit/s.
-    """
+    """Seconds of one ring all-reduce over the NIC of each node, at its highest rate `gbps` and at the expected one."""
     sent = ring_bytes(parameters * bytes_per_parameter, ranks)
-    expected = EXPECTED_SHARE * (sustained_gbps or gbps)
-    if provider not in FAST_PROVIDERS:
-        expected = min(expected, SOCKET_CAP_GBPS)
-    return (sent / _rate(gbps), sent / _rate(expected))
+    expected, highest = NetworkRate(gbps, sustained_gbps, provider).band
+    return (sent / highest, sent / expected)
 
 
 def pcie_seconds(parameters: float, bytes_per_parameter: float, ranks: int) -> Band:
@@ -49,7 +78,7 @@ def pcie_seconds(parameters: float, bytes_per_parameter: float, ranks: int) -> B
 
 def ring_bytes(size: float, ranks: int) -> float:
     """Bytes that each rank sends in a ring all-reduce of `size` bytes."""
-    return _ALL_REDUCE * (ranks - 1) / ranks * size if ranks > 1 else 0.0
+    return _ALL_REDUCE * ring_share(ranks) * size
 
 
 def compute_seconds(
@@ -77,3 +106,12 @@ def break_even_tokens(
 
 def _rate(gbps: float) -> float:
     return gbps * 1e9 / 8
+
+
+def step_seconds(communication: Band, compute: Band, *, hidden: float = HIDDEN_BY_BACKWARD) -> Band:
+    """Seconds of a step, from seconds on the wire and in matrix products.
+
+    At best the exchange runs beside the part `hidden` of the arithmetic; at worst after all of it.
+    """
+    visible = (1 - hidden) * compute[0]
+    return (max(compute[0], visible + communication[0]), compute[1] + communication[1])

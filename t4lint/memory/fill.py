@@ -8,14 +8,15 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from t4lint.devices import Gpu, Instance, Target, UnknownTarget, find_target
+from t4lint.devices import Gpu, Target
 from t4lint.memory.adapters import adapters_of, vocabulary_parameters
 from t4lint.memory.blocks import find_block
-from t4lint.memory.communication import allreduce_seconds, compute_seconds, pcie_seconds
-from t4lint.memory.estimate import DTYPE_BYTES, Band, activation_bytes, logits_bytes, peak, state_bytes
+from t4lint.memory.communication import compute_seconds
+from t4lint.memory.estimate import Band, activation_bytes, logits_bytes, peak, state_bytes
 from t4lint.memory.images import find_image_model
 from t4lint.memory.recipe import Evidence, Recipe, known_optimizer, recipe_of
 from t4lint.memory.shapes import Shape, find_shape
+from t4lint.memory.traffic import exchange_of, links_of, ranks_of, seconds_of
 from t4lint.trace import NOT_SAID, Call, Event, Step, Trace, Value, unknown
 
 _SIXTEEN_BIT = ("float16", "bfloat16")
@@ -27,9 +28,6 @@ _DIVIDES: Mapping[str, tuple[str, ...]] = {
     "zero3": ("optimizer", "optimizer temporaries", "gradients", "weights"),
     "fsdp": ("optimizer", "optimizer temporaries", "gradients", "weights"),
 }
-# Full-tensor bytes a parameter on the wire per micro-batch of FSDP: 6 all in 16 bits, 12 all in float32 (counted on
-# FSDP2); ring all-reduce counts its own twice, so half of it goes in.
-_FSDP_TRAFFIC: Band = (3.0, 6.0)
 _BY_LENGTH = ("activations", "logits")
 # Shares of what traced blocks keep: what is certain over versions and rates of dropout (without any, BERT keeps 82 %), and what
 # the most is, with room for padding masks.
@@ -162,7 +160,7 @@ def _components(recipe: Recipe, counted: Value) -> Value:
     evidence.take(counted)
     bands = _states(recipe, counted.it, evidence)
     if recipe.sharding.it != "none":
-        ranks = _ranks(recipe)
+        ranks = ranks_of(recipe)
         if not ranks.known:
             return unknown("sharded over an unknown number of GPUs")
         evidence.take(recipe.sharding)
@@ -308,94 +306,45 @@ def _sixteen_bit(recipe: Recipe) -> bool:
 
 def _communication(recipe: Recipe, counted: Value, target: Target, step: Step) -> Value:
     """Seconds a step on the wire of one rank."""
-    ranks = _ranks(recipe)
+    ranks = ranks_of(recipe)
     if not ranks.known:
         return ranks
     if ranks.it <= 1:
         return replace(ranks, it=(0.0, 0.0))
-    if recipe.wrap is None:
-        return unknown("nothing says how the processes share the work")
     if not counted.known:
         return counted
     evidence = Evidence()
     evidence.take(counted)
     evidence.take(ranks)
-    traffic = _traffic(recipe, counted.it, step, evidence)
-    if isinstance(traffic, Value):
-        return traffic
-    link = _link(recipe, target, ranks.it, evidence)
-    if isinstance(link, Value):
-        return link
-    return evidence.conclude((traffic[0] * link[0], traffic[1] * link[1]))
-
-
-def _traffic(recipe: Recipe, parameters: float, step: Step, evidence: Evidence) -> Band | Value:
-    """Bytes that a step reduces (a ring sends them twice): gradients once, or once each micro-batch."""
-    assert recipe.wrap is not None
-    how = evidence.take(recipe.wrap.how)
-    if not how.known:
-        return how
-    often = _reductions(recipe, step)
-    if how.it == "ddp":
-        replicated = recipe.wrap.replicated
-        few, many = (evidence.take(replicated).it,) * 2 if replicated.known else (
-            trainable_band(recipe, parameters, evidence)
-        )  # fmt: skip
-        size = _gradient_size(recipe, evidence)
-        return (few * size[0], many * size[1] * often)
-    if how.it == "fsdp":
-        return (_FSDP_TRAFFIC[0] * parameters, _FSDP_TRAFFIC[1] * parameters * often)
-    return unknown(f"the traffic of {how.it} is not modelled")
-
-
-def _gradient_size(recipe: Recipe, evidence: Evidence) -> Band:
-    assert recipe.wrap is not None
-    if recipe.wrap.gradient_bytes.known:
-        return (evidence.take(recipe.wrap.gradient_bytes).it,) * 2
-    size = DTYPE_BYTES.get(_known(recipe.model.dtype, evidence))
-    # Adapters are in float32 on a 16-bit base, or not; a compression hook may halve it.
-    return (2.0, 4.0) if size in (None, 2, 1) else (float(size or 4),) * 2
-
-
-def _reductions(recipe: Recipe, step: Step) -> float:
-    """How often a step reduces at most: engines do so once; a loop of one's own once each micro-batch unless told."""
-    if step.engine:
-        return 1
-    return float(recipe.accumulation.it) if recipe.accumulation.known else 1
-
-
-def _link(recipe: Recipe, target: Target, ranks: int, evidence: Evidence) -> Band | Value:
-    """Seconds for one byte of an all-reduce among `ranks` ranks."""
-    if not recipe.nodes.known:
-        return recipe.nodes
-    if recipe.nodes.it == 1:
-        if target.gpu is None or target.gpu.nvlink:
-            return unknown("the link between the GPUs is not known")
-        return pcie_seconds(1, 1, ranks)
-    evidence.take(recipe.instance)
-    instance = _instance(recipe, target)
-    if instance is None:
-        return unknown("the network of the nodes is not known: name the instance as the target")
-    fastest = instance.network_gbps_max or instance.network_gbps_baseline
-    if not fastest:
-        return unknown(f"the network of {instance.name} is not known")
-    sustained = instance.network_gbps_baseline
-    return allreduce_seconds(1, 1, ranks, fastest, provider=instance.provider, sustained_gbps=sustained)
-
-
-def _instance(recipe: Recipe, target: Target) -> Instance | None:
-    if not recipe.instance.known:
-        return target.instance
-    try:
-        return find_target(str(recipe.instance.it)).instance
-    except UnknownTarget:
-        return None
+    trainable = trainable_band(recipe, counted.it, evidence)
+    if recipe.wrap is not None and recipe.wrap.replicated.known:
+        trainable = (evidence.take(recipe.wrap.replicated).it,) * 2
+    exchange = exchange_of(recipe, counted.it, trainable, step, evidence)
+    if isinstance(exchange, Value):
+        return exchange
+    if exchange.nodes > 1:
+        evidence.take(recipe.instance)
+    seconds = seconds_of(exchange, links_of(recipe, target))
+    return seconds if isinstance(seconds, Value) else evidence.conclude(seconds)
 
 
 def _compute(recipe: Recipe, counted: Value, target: Target) -> Value:
     """Seconds a step of matrix products: low at the rate measured for large products, high at the effective one."""
+    for needed in (recipe.micro_batch, recipe.length, recipe.accumulation):
+        if not needed.known:
+            return needed
+    each = token_seconds(recipe, counted, target)
+    if not each.known:
+        return each
+    evidence = Evidence([each])
+    tokens = math.prod(evidence.take(it).it for it in (recipe.micro_batch, recipe.length, recipe.accumulation))
+    return evidence.conclude((each.it[0] * tokens, each.it[1] * tokens))
+
+
+def token_seconds(recipe: Recipe, counted: Value, target: Target) -> Value:
+    """Seconds of matrix products for one token, as a band."""
     shape = recipe.model.shape
-    for needed in (counted, recipe.micro_batch, recipe.length, recipe.accumulation, recipe.mixed_precision):
+    for needed in (counted, recipe.mixed_precision):
         if not needed.known:
             return needed
     if shape is not None and shape.experts:
@@ -404,13 +353,12 @@ def _compute(recipe: Recipe, counted: Value, target: Target) -> Value:
     rates = _rates(recipe, target.gpu, evidence)
     if isinstance(rates, Value):
         return rates
-    tokens = math.prod(evidence.take(it).it for it in (recipe.micro_batch, recipe.length, recipe.accumulation))
     parameters = evidence.take(counted).it
     few, many = trainable_band(recipe, parameters, evidence)
     multiplied = min(parameters, shape.multiplied) if shape else parameters
     recompute = recipe.checkpointing.it is True
-    low = compute_seconds(multiplied, tokens, rates[1], trainable=min(few, multiplied), recompute=recompute)
-    high = compute_seconds(parameters, tokens, rates[0], trainable=many, recompute=recompute)
+    low = compute_seconds(multiplied, 1, rates[1], trainable=min(few, multiplied), recompute=recompute)
+    high = compute_seconds(parameters, 1, rates[0], trainable=many, recompute=recompute)
     return evidence.conclude((low, high))
 
 
@@ -427,15 +375,6 @@ def _rates(recipe: Recipe, gpu: Gpu | None, evidence: Evidence) -> Band | Value:
 
 
 # --- small things ------------------------------------------------------------------------------------------------
-
-
-def _ranks(recipe: Recipe) -> Value:
-    """How many processes train together."""
-    for value in (recipe.nodes, recipe.per_node):
-        if not value.known:
-            return value if value != NOT_SAID else unknown("the number of processes is not known")
-    evidence = Evidence()
-    return evidence.conclude(evidence.take(recipe.nodes).it * evidence.take(recipe.per_node).it)
 
 
 def _known(value: Value, evidence: Evidence) -> str:

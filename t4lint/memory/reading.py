@@ -126,7 +126,7 @@ def read(trace: Trace, step: Step, given: Given) -> Reading:
 def _model(recipe: Recipe, given: Given, found: _Facts) -> tuple[Shape | None, ImageModel | None]:
     name = given.model or (str(recipe.model.name.it) if recipe.model.name.known else "")
     flag = "--model" if given.model else ""
-    shape = (_shape_in_file(name) or find_shape(name)) if name else recipe.model.shape
+    shape = shape_of(name) if name else recipe.model.shape
     shape = shape or (recipe.model.shape if not given.model else None)
     image = find_image_model(name) if name else None
     if shape is not None and shape.widths is not None:
@@ -143,6 +143,11 @@ def _model(recipe: Recipe, given: Given, found: _Facts) -> tuple[Shape | None, I
         reason = f"the shape of {name} is not in t4lint's table"
     found.miss("the model's shape", reason, "--model NAME of a known checkpoint of the same shape, or of a config.json")
     return None, None
+
+
+def shape_of(name: str) -> Shape | None:
+    """The shape of a checkpoint that the table has, or of a `config.json`."""
+    return _shape_in_file(name) or find_shape(name)
 
 
 def _shape_in_file(name: str) -> Shape | None:

@@ -95,6 +95,7 @@ class Recipe:
     compiled: bool  # may the model be compiled, which keeps less
     eager: bool | None  # is attention eager; None where nothing says
     offloaded: frozenset[str]  # what certainly leaves the card: "optimizer", "weights"
+    hook: Value  # the hook that compresses DDP's gradients, by its name; NOT_SAID without one
 
 
 def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
@@ -136,6 +137,7 @@ def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
         compiled=_compiled(trace),
         eager=_eager(trace),
         offloaded=_offloaded(wraps),
+        hook=comm_hook(trace),
     )
 
 
@@ -169,6 +171,16 @@ def _offloaded(wraps: list[Wrap]) -> frozenset[str]:
         part for part, words in (("optimizer", ("offload_optimizer",)), ("weights", ("offload_param", "cpu_offload")))
         if any(word in name for name in on for word in words)
     )  # fmt: skip
+
+
+def comm_hook(trace: Trace) -> Value:
+    """The communication hook that DDP is given, by its name, in the program or by accelerate's keyword arguments."""
+    for call in trace.all(Call):
+        for name in ("hook", "comm_hook"):
+            said = call.arguments.get(name)
+            if said is not None and call.function.endswith(("register_comm_hook", "DistributedDataParallelKwargs")):
+                return said
+    return NOT_SAID
 
 
 def _checkpointing(trace: Trace, engines: list[Engine]) -> Value:

@@ -46,7 +46,8 @@ def _step(fit: Fit) -> dict[str, object]:
         ],
         "largest_batch": fit.largest_batch,
         "largest_length": fit.largest_length,
-        "sections": [{"title": it.title, "rows": [list(row) for row in it.rows], "note": it.note} for it in fit.sections],
+        "sections": [{"title": it.title, "rows": [list(row) for row in it.rows], "note": it.note, "values": it.values}
+                     for it in fit.sections],
     }  # fmt: skip
 
 

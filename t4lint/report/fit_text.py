@@ -13,7 +13,8 @@ from rich.text import Text
 from t4lint.report.frame import visible
 
 if TYPE_CHECKING:
-    from t4lint.fit import Fit, FitReport, Section
+    from t4lint.fit import Fit, FitReport
+    from t4lint.fit_communication import Section
     from t4lint.memory.reading import Fact
     from t4lint.trace import Origin
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -187,11 +187,12 @@ class FitWay(Model):
 
 
 class FitSection(Model):
-    """A part that another model adds."""
+    """A part that another model adds; `values` are its numbers, by name (seconds, bytes, tokens)."""
 
     title: str
     rows: list[tuple[str, str]]
     note: str
+    values: dict[str, Any] | None
 
 
 class FitStep(Model):

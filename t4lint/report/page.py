@@ -15,7 +15,7 @@ from t4lint.report.frame import visible
 from t4lint.ruleset import options_of
 
 if TYPE_CHECKING:
-    from t4lint.devices import Target
+    from t4lint.devices import Instance, Target
     from t4lint.rule import Rule
     from t4lint.settings import Settings, Sources
 
@@ -165,21 +165,92 @@ def _first_line(file: Path) -> bytes:
 # --- targets -----------------------------------------------------------------------------------------------------
 
 
+COLUMNS = ("target", "GPUs", "memory", "vCPUs", "RAM", "network", "disk", "where", "as of")
+UNITS = {"memory": "GiB", "RAM": "GiB", "network": "Gbit/s", "disk": "GB"}
+
+
 def targets_text(targets: Iterable[Target]) -> str:
-    """The targets, one a line, in columns."""
-    rows = [("target", "GPUs", "capability", "memory", "where"), *target_rows(targets)]
-    widths = [max(len(row[index]) for row in rows) for index in range(5)]
+    """The targets, one a line, in columns: GPUs, then machines."""
+    rows = [COLUMNS, *(_target_row(target) for target in targets)]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(COLUMNS))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "\n".join(lines) + "\n"
+    note = (
+        "memory: of one GPU, as PyTorch sees it, in GiB. RAM in GiB. network: Gbit/s of a machine that hold, and the most for a "
+        "while.\ndisk: local, in GB. ?: no source that was found states it. `t4lint targets NAME` shows the sources."
+    )
+    return "\n".join([*lines, "", note]) + "\n"
 
 
-def target_rows(targets: Iterable[Target]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Name, GPUs, compute capability, memory of one GPU and provider of each target, as text."""
+def target_rows(targets: Iterable[Target]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, GPUs, memory of one GPU and provider of each target, as text."""
     for target in targets:
-        where = f"{target.instance.provider}" if target.instance else ""
-        if target.gpu is None:
-            yield target.name, "none", "", "", where
-            continue
-        gpus = f"{target.gpus or '?'} x {target.gpu.device_name}" if target.gpus != 1 else target.gpu.device_name
-        capability = ".".join(str(part) for part in target.gpu.capability)
-        yield target.name, gpus, capability, f"{target.gpu.total_memory / 2**30:.2f} GiB", where
+        name, gpus, memory, *_ = _target_row(target)
+        yield name, gpus, f"{memory} GiB" if memory else "", target.instance.provider if target.instance else ""
+
+
+def target_text(target: Target) -> str:
+    """One target in full, with the sources of its figures."""
+    facts = {name: _with_unit(name, text) for name, text in zip(COLUMNS, _target_row(target), strict=True) if text}
+    if target.gpu is not None:
+        facts["compute capability"] = ".".join(map(str, target.gpu.capability))
+        facts["computes in"] = ", ".join(sorted(target.gpu.native_dtypes))
+    instance = target.instance
+    if instance is not None and instance.fraction < 1:
+        facts["note"] = "a part of a GPU: its memory is that share of the label, and its time is shared too"
+    aliases = instance.aliases if instance is not None else target.gpu.aliases if target.gpu is not None else ()
+    facts["also called"] = ", ".join(aliases)
+    facts["source"] = instance.source if instance is not None else ""
+    facts["source of the GPU"] = target.gpu.source if target.gpu is not None else ""
+    return "".join(f"{name:<20}{text}\n" for name, text in facts.items() if text)
+
+
+def _with_unit(name: str, text: str) -> str:
+    unit = UNITS.get(name, "")
+    return f"{text} {unit}" if unit and text not in ("?", "none") else text
+
+
+def targets_json(targets: Iterable[Target]) -> str:
+    """The targets for machines; null where no source states it, and `unverified` names what is not confirmed."""
+    return json.dumps({"version": 1, "targets": [_target_values(target) for target in targets]}, indent=2) + "\n"
+
+
+def _target_row(target: Target) -> tuple[str, ...]:
+    instance, gpu = target.instance, target.gpu
+    if gpu is None:
+        return (target.name, "none", *[""] * (len(COLUMNS) - 2))
+    memory = f"{gpu.total_memory / 2**30:.2f}"
+    if instance is None:
+        return (target.name, gpu.device_name, memory, *[""] * (len(COLUMNS) - 3))
+    count = "" if instance.gpu_count == 1 else f"{instance.gpu_count} x "
+    share = "" if instance.fraction == 1 else f"1/{1 / instance.fraction:g} of a "
+    disk = "?" if instance.disk_gb is None else "none" if instance.disk_gb == 0 else f"{instance.disk_gb:g}"
+    return (
+        target.name, f"{share}{count}{gpu.device_name}", memory, f"{instance.vcpus}", f"{instance.ram_gib:g}",
+        _network(instance), disk, instance.provider, instance.checked or "?",
+    )  # fmt: skip
+
+
+def _network(instance: Instance) -> str:
+    held, most = instance.network_gbps_baseline, instance.network_gbps_max
+    if held is None:
+        return "?" if most is None else f"up to {most:g}"
+    return f"{held:g}" if most in (None, held) else f"{held:g}, up to {most:g}"
+
+
+def _target_values(target: Target) -> dict[str, object]:
+    gpu, instance = target.gpu, target.instance
+    values: dict[str, object] = {"name": target.name, "gpus": target.gpus, "gpu": None, "instance": None}
+    if gpu is not None:
+        values["gpu"] = {
+            "name": gpu.name, "device_name": gpu.device_name, "capability": list(gpu.capability),
+            "total_memory": gpu.total_memory, "native_dtypes": sorted(gpu.native_dtypes),
+            "unverified": sorted(gpu.unverified), "source": gpu.source,
+        }  # fmt: skip
+    if instance is not None:
+        values["instance"] = {
+            "provider": instance.provider, "fraction": instance.fraction, "vcpus": instance.vcpus,
+            "ram_gib": instance.ram_gib, "network_gbps_baseline": instance.network_gbps_baseline,
+            "network_gbps_max": instance.network_gbps_max, "disk_gb": instance.disk_gb, "checked": instance.checked or None,
+            "unverified": sorted(instance.unverified), "source": instance.source, "aliases": list(instance.aliases),
+        }  # fmt: skip
+    return values

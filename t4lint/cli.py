@@ -16,6 +16,7 @@ from t4lint import __version__
 
 if TYPE_CHECKING:
     from t4lint.asked import Asked
+    from t4lint.cache import Kept
     from t4lint.changes import Chooser, Fixed, OnlyNew
     from t4lint.engine import Options
     from t4lint.findings import Finding, Problem, Report
@@ -96,25 +97,105 @@ def _check(args: argparse.Namespace) -> int:
     wanted = _outputs(args.output_format)
     _cwd()
     paths, text = _paths(args)
-    asked = _asked(args, paths)
     _catch_contradictions(args)
-    if args.force_exclude and text is None:
-        paths = _not_excluded(paths, asked)
     if args.fix or args.interactive or args.diff or args.add_ignores is not None or args.write_baseline:
-        return _change(args, asked, paths, text, wanted)
+        asked = _asked(args, paths)
+        return _change(args, asked, _left(args, asked, paths, text), text, wanted)
+    kept = _kept(args, text, wanted)
+    known = kept is not None and kept.load()
+    if kept is not None and known and _show_kept(args, kept, wanted):
+        return kept.code
+    report = kept.report() if kept is not None and known else None
+    if report is not None:
+        asked = _asked(args, paths)
+    elif kept is not None:
+        asked, report = _checked_anew(args, paths, wanted, kept)
+    else:
+        asked, report = _checked(args, paths, text, wanted)
+    if args.baseline or args.diff_base:
+        report = _only_new(args, asked).of(report)
+    return _deliver(args, asked, report, wanted, kept)
+
+
+def _checked(
+    args: argparse.Namespace, paths: list[Path], text: str | None, wanted: tuple[Output, ...]
+) -> tuple[Asked, Report]:
+    """The settings that were met, and what was found."""
+    asked = _asked(args, paths)
+    paths = _left(args, asked, paths, text)
 
     def check() -> Report:
         from t4lint import engine
 
         options = _options(args, asked, text)
-        if any(output.format in FORMATS_WITH_FIXES for output in wanted):
-            return engine.check_with_fixes(paths, options)
-        return engine.check(paths, options)
+        return engine.check_with_fixes(paths, options) if _with_fixes(wanted) else engine.check(paths, options)
 
-    report = _report(args, asked, check)
-    if args.baseline or args.diff_base:
-        report = _only_new(args, asked).of(report)
-    return _deliver(args, asked, report, wanted)
+    return asked, _report(args, asked, check)
+
+
+def _left(args: argparse.Namespace, asked: Asked, paths: list[Path], text: str | None) -> list[Path]:
+    """The paths to check, without the excluded ones where that is asked for."""
+    return _not_excluded(paths, asked) if args.force_exclude and text is None else paths
+
+
+def _with_fixes(wanted: tuple[Output, ...]) -> bool:
+    return any(output.format in FORMATS_WITH_FIXES for output in wanted)
+
+
+# --- what is kept of earlier invocations -------------------------------------------------------------------------
+
+# What says how a report is shown, or which of its findings, and not what is in it.
+NOT_IN_THE_REPORT = frozenset(
+    {"run", "output_format", "statistics", "no_cache", "baseline", "write_baseline", "diff_base"}
+)
+
+
+def _kept(args: argparse.Namespace, text: str | None, wanted: tuple[Output, ...]) -> Kept | None:
+    """Where the result of this invocation is kept; None where none is."""
+    off = args.no_cache or os.environ.get("T4LINT_NO_CACHE") or os.environ.get("T4LINT_DEBUG")
+    if off or args.show_trace or text is not None:
+        return None
+    from t4lint.cache import CacheError, Kept, store
+
+    asked_for = {name: value for name, value in vars(args).items() if name not in NOT_IN_THE_REPORT}
+    try:
+        return Kept([asked_for, _with_fixes(wanted)], store())
+    except CacheError as error:
+        raise UsageError(str(error)) from None
+
+
+def _checked_anew(
+    args: argparse.Namespace, paths: list[Path], wanted: tuple[Output, ...], kept: Kept
+) -> tuple[Asked, Report]:
+    """What was found, kept for the next time with all that it rests on."""
+    from t4lint.sources import disk
+
+    with disk.watched() as questions:
+        asked, report = _checked(args, paths, None, wanted)
+        code = FAILED if report.problems else _exit_code(args, asked, report)
+    kept.save(report, code, questions)
+    return asked, report
+
+
+def _show_kept(args: argparse.Namespace, kept: Kept, wanted: tuple[Output, ...]) -> bool:
+    """Show a kept result as it was shown before, if it was."""
+    how = _look(args, wanted)
+    text = kept.shown(how) if how is not None else None
+    if text is None:
+        return False
+    from t4lint.report import outputs
+
+    outputs.to_screen(text, json=wanted[0].format in outputs.JSON)
+    return True
+
+
+def _look(args: argparse.Namespace, wanted: tuple[Output, ...]) -> object:
+    """What the text on the screen depends on besides the report; None where it depends on more than can be said."""
+    if len(wanted) != 1 or wanted[0].file is not None or args.baseline or args.diff_base or args.statistics:
+        return None
+    from t4lint.report import outputs
+
+    return outputs.look(wanted[0].format)
 
 
 def _catch_contradictions(args: argparse.Namespace) -> None:
@@ -364,9 +445,11 @@ def _cwd() -> Path:
 
 def _not_excluded(paths: list[Path], asked: Asked) -> list[Path]:
     """The paths that `exclude` leaves: pre-commit and editors name files that a walk would not come to."""
+    from t4lint.sources import disk
+
     nearest = asked.nearest
     # A folder is its own business and that of the walk below it, unless a pattern names it.
-    return paths if nearest is None else [it for it in paths if not nearest.excludes(it, folder=it.is_dir())]
+    return paths if nearest is None else [it for it in paths if not nearest.excludes(it, folder=disk.is_folder(it))]
 
 
 def _options(args: argparse.Namespace, asked: Asked, stdin_text: str | None = None) -> Options:
@@ -432,12 +515,20 @@ def _catch_unknown_rules(args: argparse.Namespace, asked: Asked) -> None:
             return
 
 
-def _deliver(args: argparse.Namespace, asked: Asked, report: Report, wanted: tuple[Output, ...]) -> int:
+def _deliver(
+    args: argparse.Namespace, asked: Asked, report: Report, wanted: tuple[Output, ...], kept: Kept | None = None
+) -> int:
     """Write the report, and say by the exit code how it went."""
     from t4lint.report import outputs
 
+    how = _look(args, wanted) if kept is not None else None
     try:
-        outputs.write(report, wanted, version=__version__, verbose=args.show_trace)
+        if kept is not None and how is not None:
+            text = outputs.render(report, wanted[0], version=__version__)
+            outputs.to_screen(text, json=wanted[0].format in outputs.JSON)
+            kept.keep_shown(how, text)
+        else:
+            outputs.write(report, wanted, version=__version__, verbose=args.show_trace)
     except outputs.OutputError as error:
         raise UsageError(str(error)) from None
     if args.statistics:
@@ -644,6 +735,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="files and folders (default: this folder); - for stdin"
+    )
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="neither read nor write kept results (T4LINT_CACHE_DIR says where they are)",
     )
     _add_common(parser)
     _add_changes(parser)

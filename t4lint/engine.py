@@ -20,6 +20,7 @@ from t4lint.devices import Target, find_target
 from t4lint.findings import Finding, Problem, Related, Report, RunInfo
 from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Edit, Rule, Severity
 from t4lint.ruleset import UnknownRule, named, rules, select
+from t4lint.sources import disk
 from t4lint.sources.configs import is_config
 from t4lint.sources.document import Document, LaunchCommand, ShellFragment
 from t4lint.sources.files import display_path, find, kind_of, read
@@ -128,7 +129,7 @@ def check_command(argv: Sequence[str], options: Options) -> Report:
         return replace(session.report([]), problems=(problem,))
     launch = started[0]
     assert launch.file is not None
-    file = launch.file.resolve()
+    file = disk.real(launch.file)
     session.shown = {display_path(file, options.cwd), document.path}
     session.run(file, launch)
     return session.report([file])
@@ -230,6 +231,7 @@ class Session:
         self.shown: set[str] | None = None
         self.projects: dict[Path, Any] = {}
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
+        self.asked_for: dict[tuple[Path, Path], Any] = {}  # what the files of a project ask for, seen from a folder
         self.entered: dict[Path, set[int]] = {}
         self.data: dict[Path, str] = {}
         self.notebooks: dict[Path, NotebookDocument] = {}
@@ -273,7 +275,7 @@ class Session:
         options = self.options
         files: list[Path] = []
         absolute = [path if path.is_absolute() else options.cwd / path for path in paths]
-        self.folders = tuple(path for path in absolute if path.is_dir())
+        self.folders = tuple(path for path in absolute if disk.is_folder(path))
         buffers = [path for path in absolute if self.buffer(path) is not None]  # they need no file on disk
         on_disk = find(
             [path for path in absolute if path not in buffers],
@@ -328,7 +330,7 @@ class Session:
         self.notebooks[file] = notebook
         self.notes.extend(f"{problem.path}:{problem.line}: a cell {problem.message}" for problem in notebook.problems)
         for module in notebook.modules():
-            self.data[module.file.resolve()] = module.text
+            self.data[disk.real(module.file)] = module.text
         return notebook.document()
 
     def order(self, files: Sequence[Path]) -> Iterator[Path]:
@@ -375,12 +377,12 @@ class Session:
         if root not in self.projects:
             texts = {path: text for path, text in self.data.items() if path.is_relative_to(root)}
             buffers = {self.options.cwd / path: text for path, text in self.options.texts.items()}
-            texts |= buffers | {file.resolve(): text for file, text in buffers.items()}
+            texts |= buffers | {disk.real(file): text for file, text in buffers.items()}
             project = self.projects[root] = Project(root, self.options.cwd, texts)
             for file, notebook in self.notebooks.items():
                 project.documents[file] = notebook.document()
                 for module in notebook.modules():
-                    project.documents.setdefault(module.file.resolve(), module)
+                    project.documents.setdefault(disk.real(module.file), module)
         return self.projects[root]
 
     def launches_of(self, root: Path) -> dict[Path, list[LaunchCommand]]:
@@ -412,7 +414,7 @@ class Session:
     ) -> None:
         for launch in found:
             if launch.file is not None:
-                started.setdefault(launch.file.resolve(), []).append(launch)
+                started.setdefault(disk.real(launch.file), []).append(launch)
                 self.sources[launch.where.path] = text
 
     def fragments(self, root: Path) -> Iterator[tuple[Path, Sequence[ShellFragment]]]:
@@ -436,7 +438,7 @@ class Session:
             if isinstance(document, Problem):
                 return
             text = self.data[file] = document.text
-        commands = self.launches_of(self.root_of(file)).get(file.resolve(), [])
+        commands = self.launches_of(self.root_of(file)).get(disk.real(file), [])
         if file in self.deferred and not commands and not is_script(text):
             self.look_at_uncalled(file)
             return
@@ -465,7 +467,7 @@ class Session:
 
     def starts(self, file: Path) -> bool:
         """Does a launch command start this script?"""
-        return file.resolve() in self.launches_of(self.root_of(file))
+        return disk.real(file) in self.launches_of(self.root_of(file))
 
     def relevant(self, file: Path, commands: Sequence[LaunchCommand]) -> bool:
         """Can any enabled rule have something to say about a run of this script?"""
@@ -483,7 +485,7 @@ class Session:
         if buffer is not None:
             return buffer
         try:
-            return file.read_bytes().decode("utf-8", "replace")
+            return disk.read_bytes(file).decode("utf-8", "replace")
         except OSError:
             return None
 
@@ -643,20 +645,24 @@ class Session:
         A range stands for the newest release that it allows: an installer takes that.
         """
         from t4lint.libraries.signatures import newest_within
-        from t4lint.sources.versions import bounds, inline, pinned, pins_in
+        from t4lint.sources.versions import inline, pins_in, read
 
         starter = self.options.cwd / launch.where.path if launch is not None else script
         notebook = self.notebooks.get(script) or self.notebooks.get(starter)
         pins = notebook.pins if notebook is not None else {}
         if notebook is None and launch is not None:
             pins = pins_in(self.sources.get(launch.where.path, ""))
+        where = root, script.parent
+        if where not in self.asked_for:
+            self.asked_for[where] = read(*where)
+        pinned, allowed = self.asked_for[where]
         ranges = {
             name: newest
-            for name, bound in bounds(root, script.parent).items()
+            for name, bound in allowed.items()
             if bound.high is not None and (newest := newest_within(name, bound.high, bound.high_included)) is not None
         }
         own = inline(self.data.get(script, ""))
-        return {**ranges, **pinned(root, script.parent), **own, **pins, **self.near(script).options.versions}
+        return {**ranges, **pinned, **own, **pins, **self.near(script).options.versions}
 
     # --- what is installed and rented ---
 
@@ -839,6 +845,11 @@ def filled(trace: Trace, done: dict[Any, dict[int, Event]]) -> Trace:
     return replace(trace, events=tuple(steps.get(id(event), event) for event in trace.events)) if steps else trace
 
 
+def children(folder: Path) -> list[Path]:
+    """What a folder holds, by name; nothing where it cannot be listed."""
+    return [folder / name for name in disk.names(folder)]
+
+
 def is_shell(file: Path, text: str) -> bool:
     return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
 
@@ -903,27 +914,28 @@ def launches_others(file: Path, text: str) -> bool:
 
 def launch_files(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
     """The files of a project that may hold launch commands, bounded."""
-    if any((root / mark).exists() for mark in ROOT_MARKS):
+    if any(disk.exists(root / mark) for mark in ROOT_MARKS):
         below: Iterable[Path] = find([root], problems=[], wanted=wanted)
     else:
-        below = (file for file in sorted(root.glob("*")) if file.is_file() and wanted(file.name.lower()))
+        below = (file for file in children(root) if disk.is_file(file) and wanted(file.name.lower()))
     return list(islice(below, MAX_LAUNCH_FILES))
 
 
 def python_files(root: Path) -> list[Path]:
     """The Python files of a project, bounded."""
-    marked = any((root / mark).exists() for mark in ROOT_MARKS)
-    below = find([root], problems=[]) if marked else iter(sorted(root.glob("*.py")))
+    marked = any(disk.exists(root / mark) for mark in ROOT_MARKS)
+    below = find([root], problems=[]) if marked else iter(file for file in children(root) if file.suffix == ".py")
     return list(islice((file for file in below if file.suffix == ".py"), MAX_PYTHON_FILES))
 
 
 def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
     """The shell files of a project: those that were given, and those found below its root."""
     files = [file for file, text in given.items() if is_shell(file, text)]
-    if any((root / mark).exists() for mark in ROOT_MARKS):
+    if any(disk.exists(root / mark) for mark in ROOT_MARKS):
         below: Iterable[Path] = (file for file in find([root], problems=[]) if file.suffix in (".sh", ".bash"))
     else:
-        below = sorted([*root.glob("*.sh"), *root.glob("*/*.sh")])
+        folders = [root, *(folder for folder in children(root) if disk.is_folder(folder))]
+        below = sorted(file for folder in folders for file in children(folder) if file.suffix == ".sh")
     for file in below:
         if len(files) >= MAX_SHELL_FILES:
             break

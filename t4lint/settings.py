@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from t4lint.findings import Problem
 from t4lint.rule import Confidence, Severity
+from t4lint.sources import disk
 from t4lint.sources.toml_text import find_line
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def common_folder(paths: Sequence[Path]) -> Path:
     if len(paths) == 1:
         return paths[0]
     try:
-        folders = [os.path.abspath(path if path.is_dir() else path.parent) for path in paths]  # noqa: PTH100  (as in `_absolute`)
+        folders = [os.path.abspath(path if disk.is_folder(path) else path.parent) for path in paths]  # noqa: PTH100  (as in `_absolute`)
         return Path(os.path.commonpath(folders))
     except (OSError, ValueError):  # a path too long to ask about; two drives
         return Path()
@@ -302,7 +303,7 @@ def _extended(file: Path, above: tuple[Path, ...]) -> Loaded | None:
 def _read(file: Path) -> Loaded | None:
     """The settings in one file; None when it is not there or says nothing to t4lint."""
     try:
-        data = file.read_bytes()
+        data = disk.read_bytes(file)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
     except OSError as error:
@@ -366,7 +367,7 @@ def _validated(file: Path, text: str, table: dict[str, Any]) -> Loaded:
 def _module_or_folder(folder: Path, name: str) -> str:
     """Where own rules are: an absolute path, or the name of a module."""
     path = folder / name
-    return str(path) if "/" in name or "\\" in name or path.exists() else name
+    return str(path) if "/" in name or "\\" in name or disk.exists(path) else name
 
 
 def _where(loaded: Loaded, *keys: str) -> str:
@@ -428,7 +429,7 @@ def _value_problems(loaded: Loaded) -> Iterator[Problem]:
         except Exception:  # pathspec's own errors have changed their base
             yield loaded.problem(f"{pattern!r} is not a pattern", *keys, pattern)
     for name in given.own_rules:
-        if not name.replace(".", "").isidentifier() and not Path(name).is_dir():
+        if not name.replace(".", "").isidentifier() and not disk.is_folder(Path(name)):
             yield loaded.problem(f"there is no folder {_shown(Path(name))!r} with rules", "own-rules")
 
 

@@ -54,3 +54,9 @@ def _multitool(request: pytest.FixtureRequest) -> Path:
         shutil.rmtree(fresh, ignore_errors=True)
     tool.chmod(0o755)
     return tool
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests change t4lint's own parts while it runs, which no kept result notices. Tests of the cache switch it on."""
+    monkeypatch.setenv("T4LINT_NO_CACHE", "1")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t4lint.findings import Problem
-from t4lint.interpret.source import SourceModule, parse
+from t4lint.sources import disk
 from t4lint.sources.document import Document
 from t4lint.sources.files import display_path, is_file, kind_of, read
+
+if TYPE_CHECKING:
+    from t4lint.interpret.source import SourceModule
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 MAX_MODULES = 400  # modules of one project that are read
@@ -40,6 +43,8 @@ class Project:
         return self.modules[file]
 
     def _load(self, file: Path, name: str) -> SourceModule | Problem:
+        from t4lint.interpret.source import parse
+
         display = display_path(file, self.cwd)
         if file in self.documents:
             return parse(self.documents[file], name)
@@ -100,7 +105,7 @@ class Project:
         """Is a file inside the project? Links that lead outside are not followed."""
         if file not in self._inside:
             try:
-                self._inside[file] = file.resolve().is_relative_to(self.root)
+                self._inside[file] = disk.real(file).is_relative_to(self.root)
             except (OSError, RuntimeError):
                 self._inside[file] = False
         return self._inside[file]
@@ -108,9 +113,8 @@ class Project:
 
 def find_root(file: Path) -> Path:
     """The nearest folder above a file that carries the mark of a project, else the file's own folder."""
-    folder = file if file.is_dir() else file.parent
-    folder = folder.resolve()
+    folder = disk.real(file if disk.is_folder(file) else file.parent)
     for parent in (folder, *folder.parents):
-        if any((parent / mark).exists() for mark in ROOT_MARKS):
+        if any(disk.exists(parent / mark) for mark in ROOT_MARKS):
             return parent
     return folder

@@ -24,6 +24,7 @@ from t4lint.interpret.values import (
     Unknown,
 )
 from t4lint.libraries.api import Arguments, Call, calls, methods
+from t4lint.sources import disk
 
 MAX_TEXT = 2_000  # characters of an expression that is text
 MAX_STEPS = 32  # of `functools.reduce`
@@ -70,7 +71,7 @@ def run_text(call: Call) -> Abstract:
     name = path_of(m, call.arguments.get("source", 0))
     file = find_file(m, name) if name is not None else None
     if file is not None and call.name != "runpy.run_module":
-        source = m.project.load(file.resolve(), file.stem)
+        source = m.project.load(disk.real(file), file.stem)
         if not isinstance(source, Problem):
             return run_here(m, source)
     return forget(m) if call.name == "builtins.exec" else Unknown("what the code leaves")
@@ -161,7 +162,7 @@ def module_from_spec(call: Call) -> Abstract:
     path = m.resolve(spec.attributes.get("$path") or NONE) if isinstance(spec, Object) else NONE
     text = text_of(path)
     file = find_file(m, text) if text is not None else None
-    return load(m, file.resolve(), Path(file).stem) if file is not None else unknown_from("module", path)
+    return load(m, disk.real(file), Path(file).stem) if file is not None else unknown_from("module", path)
 
 
 @methods("module spec", "getattr")

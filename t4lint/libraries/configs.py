@@ -28,6 +28,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.paths import text_of
+from t4lint.sources import disk
 from t4lint.sources.configs import ConfigDocument, ConfigNode, config_from, read_config
 from t4lint.sources.files import display_path
 from t4lint.trace import Call as CallEvent
@@ -877,7 +878,7 @@ def define_config_file(call: Call) -> Abstract:
     file = find_file(m, path) if path is not None else None
     value: Abstract = Unknown("the configuration file that a flag names", uid="config flag")
     if file is not None:
-        value = m.call(m.attribute(load(m, file.resolve(), file.stem), "get_config"), Arguments())
+        value = m.call(m.attribute(load(m, disk.real(file), file.stem), "get_config"), Arguments())
     if words:
         holder = absl_flags(m)
         m.write(holder.attributes, words[0], value)  # type: ignore[attr-defined]

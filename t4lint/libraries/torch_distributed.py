@@ -24,6 +24,7 @@ from t4lint.interpret.values import (
     Unknown,
 )
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.sources import disk
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Collective, DeviceChoice, Engine, ProcessGroup, Wrap
 
@@ -351,7 +352,7 @@ def launcher_in_readme(m: Any) -> bool:
     """Does the project's README name a launcher, in a command that could not be followed (`torchrun ... <your file>`)?"""
     for name in README:
         try:
-            text = (m.project.root / name).read_bytes()[:1_000_000].decode("utf-8", "replace")
+            text = disk.read_bytes(m.project.root / name)[:1_000_000].decode("utf-8", "replace")
         except OSError:
             continue
         if any(launcher in text for launcher in NAMED_LAUNCHERS):

@@ -100,6 +100,14 @@ def render(report: Report, output: Output, *, version: str, verbose: bool = Fals
     return render_text(report, colour=has_colour(sys.stdout), width=width, wrap=True, verbose=verbose)
 
 
+def look(format: str) -> tuple[object, ...] | None:
+    """What a report on the screen depends on besides its content; None for formats that look at more than that."""
+    if format not in ("text", "concise", "json"):
+        return None
+    width = terminal_width() if is_terminal() else 0
+    return (format, is_terminal(), width, has_colour(sys.stdout))
+
+
 def is_terminal() -> bool:
     """Does a person look at stdout?"""
     return sys.stdout.isatty()

@@ -13,6 +13,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from t4lint.findings import Problem
+from t4lint.sources import disk
 from t4lint.sources.document import Document, Kind
 
 PYTHON_SUFFIXES = (".py", ".pyw")
@@ -75,6 +76,7 @@ class _Search:
     def start(self, path: Path) -> Iterator[Path]:
         """Everything under a path that a person named."""
         try:
+            disk.kind(path)
             mode = path.stat().st_mode
         except (OSError, ValueError) as error:
             self.cannot(path, _missing(path, error))
@@ -107,8 +109,7 @@ class _Search:
 
     def entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
-            with os.scandir(folder) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+            return disk.entries(folder)
         except (OSError, ValueError) as error:
             self.cannot(folder, f"cannot be read: {_reason(error)}")
             return []
@@ -159,7 +160,7 @@ class _Search:
         """The .gitignore of a folder, as it is applied to paths below `start`, which is `parts` below that folder."""
         file = folder / ".gitignore"
         try:
-            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = disk.read_bytes(file).decode("utf-8", "replace").splitlines()
         except (OSError, ValueError):
             return []  # mostly: there is none
         prefix = "".join(f"{part}/" for part in parts)
@@ -224,7 +225,7 @@ def _below(root: Path | None, start: Path) -> tuple[str, ...]:
 def is_file(path: Path) -> bool:
     """`Path.is_file`, also for names that no file can have: they come out of the texts that are read."""
     try:
-        return path.is_file()
+        return disk.is_file(path)
     except (OSError, ValueError):
         return False
 
@@ -232,7 +233,7 @@ def is_file(path: Path) -> bool:
 def is_folder(path: Path) -> bool:
     """`Path.is_dir`, also for names that no folder can have."""
     try:
-        return path.is_dir()
+        return disk.is_folder(path)
     except (OSError, ValueError):
         return False
 
@@ -274,10 +275,9 @@ def display_path(file: Path, cwd: Path) -> str:
 def read_bytes(file: Path, display: str, largest: int) -> bytes | Problem:
     """What stands in a file of at most `largest` bytes, or why that cannot be read."""
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return Problem(display, "is not a regular file")
-        with file.open("rb") as stream:
-            data = stream.read(largest + 1)
+        data = disk.read_start(file, largest + 1)
+    except IsADirectoryError:
+        return Problem(display, "is not a regular file")
     except (OSError, ValueError) as error:
         return Problem(display, _missing(file, error))
     if len(data) > largest:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t4lint.sources import containers
+from t4lint.sources import containers, disk
 from t4lint.sources.document import Container, Document, LaunchCommand, ShellFragment, Word
 from t4lint.sources.launchers import (
     Start,
@@ -81,7 +81,7 @@ def _bases(file: Path, root: Path | None) -> Iterator[Path]:
     stop = Path(os.path.normpath(Path.cwd() / root)) if root else None
     for base in [folder, *folder.parents][:MAX_PARENTS]:
         yield base
-        if base == stop or (stop is None and ((base / ".git").exists() or (base / "pyproject.toml").is_file())):
+        if base == stop or (stop is None and (disk.exists(base / ".git") or disk.is_file(base / "pyproject.toml"))):
             return
 
 
@@ -632,7 +632,7 @@ class _Shell:
             for name in self.names(text):
                 path = Path(os.path.normpath(base / name))
                 try:
-                    if path.is_dir() if want_folder else path.is_file() or path in self.written:
+                    if disk.is_folder(path) if want_folder else disk.is_file(path) or path in self.written:
                         return path
                 except (OSError, ValueError):
                     continue

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import configparser
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from t4lint.sources import disk
 from t4lint.sources.requirements import Bounds, Need, caret, conda, need, pins_of_command
 
 MAX_BYTES = 1_000_000  # of one file
@@ -28,13 +28,13 @@ Needs = Iterator[Need]
 
 
 def pinned(root: Path, folder: Path | None = None) -> dict[str, str]:
-    """Exact pins of a project. `folder` is the script's: files in it and above it, up to the root, come first."""
-    return dict(_read(root, folder)[0])
+    """The exact pins of a project."""
+    return read(root, folder)[0]
 
 
 def bounds(root: Path, folder: Path | None = None) -> dict[str, Bounds]:
-    """The versions that a project allows, for libraries that it bounds; a pin is a bound of one version."""
-    return dict(_read(root, folder)[1])
+    """The versions that a project allows."""
+    return read(root, folder)[1]
 
 
 def pins_in(text: str) -> dict[str, str]:
@@ -62,8 +62,11 @@ def inline(text: str) -> dict[str, str]:
     return {one.name: one.pin for one in needs if one is not None and one.pin is not None}
 
 
-@cache
-def _read(root: Path, folder: Path | None) -> tuple[dict[str, str], dict[str, Bounds]]:
+def read(root: Path, folder: Path | None = None) -> tuple[dict[str, str], dict[str, Bounds]]:
+    """The exact pins of a project, and the versions that it allows for libraries that it bounds: a pin is a bound of one.
+
+    `folder` is the script's: files in it and above it, up to the root, come first.
+    """
     pins: dict[str, str] = {}
     ranges: dict[str, Bounds] = {}
     folders = _folders(root, folder)
@@ -98,10 +101,7 @@ def _folders(root: Path, folder: Path | None) -> list[Path]:
 def _text(file: Path, limit: int = MAX_BYTES) -> str:
     """A file's text up to the limit, cut at the end of a line; empty where there is none."""
     try:
-        if not file.is_file():
-            return ""
-        with file.open("rb") as stream:
-            data = stream.read(limit + 1)
+        data = disk.read_start(file, limit + 1)
     except (OSError, ValueError):
         return ""
     if len(data) > limit:
@@ -153,17 +153,17 @@ _ELSEWHERE = re.compile(
 
 
 def _requirement_files(folder: Path, root: Path) -> Needs:
-    named = sorted(folder.glob("requirements*.txt"), key=lambda file: (file.name != "requirements.txt", file.name))
-    below = sorted(folder.glob("requirements/*.txt"))
+    named = sorted(_named(folder, "requirements*.txt"), key=lambda file: (file.name != "requirements.txt", file.name))
+    below = sorted(_named(folder / "requirements", "*.txt"))
     seen: set[Path] = set()
     for file in [*named, *below]:
         if not _ELSEWHERE.search(file.stem.lower()):
-            yield from _requirements(file, root.resolve(), seen)
+            yield from _requirements(file, disk.real(root), seen)
 
 
 def _requirements(file: Path, root: Path, seen: set[Path]) -> Needs:
     """A requirement file and those that it includes, as far as they lie inside the project."""
-    real = Path(os.path.realpath(file))
+    real = disk.real(file)
     if real in seen or len(seen) >= MAX_FILES or not real.is_relative_to(root):
         return
     seen.add(real)
@@ -316,9 +316,12 @@ _TORCH_IMAGE = re.compile(r"^FROM\s+(?:docker\.io/)?pytorch/pytorch:(\d+\.\d+\.\
 
 
 def _dockerfiles(folder: Path, root: Path) -> Needs:
-    for file in sorted([*folder.glob("Dockerfile*"), *folder.glob("*.Dockerfile"), *folder.glob("docker/Dockerfile*")])[
-        :8
-    ]:
+    listed = [
+        *_named(folder, "Dockerfile*"),
+        *_named(folder, "*.Dockerfile"),
+        *_named(folder / "docker", "Dockerfile*"),
+    ]
+    for file in sorted(listed)[:8]:
         text = _text(file)
         for name, version in pins_in(text).items():
             yield _pin(name, version)
@@ -327,6 +330,10 @@ def _dockerfiles(folder: Path, root: Path) -> Needs:
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _named(folder: Path, pattern: str) -> list[Path]:
+    return [folder / name for name in disk.names(folder) if fnmatchcase(name, pattern)]
 
 
 def _some(found: Need | None) -> Needs:

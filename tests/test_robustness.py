@@ -303,5 +303,5 @@ def test_settings_do_not_depend_on_the_order_of_paths(here: Path) -> None:
     for paths in ([one, two], [two, one], [Path("one"), two]):
         assert load(common_folder(paths)).settings.target == "a100"
     assert load(common_folder([one])).settings.target == load(common_folder([one, Path("one")])).settings.target == "l4"
-    assert common_folder([Path("a" * 5_000), one]) == Path()
+    assert common_folder([Path("a" * 5_000), one]).resolve() == here.resolve()
     assert os.fspath(common_folder([Path("one"), Path("two")])) == os.fspath(here)

@@ -17,7 +17,8 @@ HEAD = """\
 
 A project's settings stand in `[tool.t4lint]` of `pyproject.toml`, or in `t4lint.toml` without that header. For each file
 that is checked the nearest of these above it wins; flags of the command line win over it. A key that is not known is an
-error. `t4lint settings FILE` shows what holds for a file and where each value comes from.
+error. `t4lint settings FILE` shows what holds for a file and where each value comes from. `t4lint verify` runs a command with
+the settings near the script that it starts.
 
 ```toml
 target = "colab"

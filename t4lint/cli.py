@@ -285,7 +285,9 @@ def _verify(args: argparse.Namespace) -> int:
     if not args.rest:
         raise UsageError(f"verify needs the command to run, after two dashes: {VERIFY_EXAMPLE}")
     wanted = _outputs(args.output_format)
-    asked = _asked(args, [_cwd()], nearest=False)
+    from t4lint.verify import program_of
+
+    asked = _asked(args, [program_of(args.rest, _cwd()) or _cwd()])
 
     def verify() -> Report:
         from t4lint.record.launch import Limits, listening
@@ -417,8 +419,8 @@ def _catch_misspelt_command(names: list[str]) -> None:
         raise UsageError(f"there is no command, file or folder {names[0]!r}{hint}")
 
 
-def _asked(args: argparse.Namespace, paths: Sequence[Path], *, nearest: bool = True) -> Asked:
-    """The flags over the settings. A command that is run has those of its folder, files that are checked each its nearest."""
+def _asked(args: argparse.Namespace, paths: Sequence[Path]) -> Asked:
+    """The flags over the settings: those of the paths as a whole, and for each file the nearest."""
     from t4lint import settings
     from t4lint.asked import Asked, Flags
 
@@ -433,7 +435,7 @@ def _asked(args: argparse.Namespace, paths: Sequence[Path], *, nearest: bool = T
         return Asked(flags, settings.NOTHING, None, Path.cwd())
     found = settings.Nearest()
     base = found.loaded(settings.common_folder(paths))
-    return Asked(flags, base, found if nearest else None, Path.cwd())
+    return Asked(flags, base, found, Path.cwd())
 
 
 def _cwd() -> Path:

@@ -27,7 +27,7 @@ from t4lint.record.launch import Device, Limits, Outcome, Recording, listening, 
 from t4lint.record.notebook import is_notebook
 from t4lint.record.observe import COMMAND, basis_of, in_words, trace_of
 from t4lint.rule import Candidate, Confidence, Rule
-from t4lint.sources.document import Document
+from t4lint.sources.document import Document, LaunchCommand
 from t4lint.sources.notebook import read_notebook
 from t4lint.sources.shell import launches
 from t4lint.trace import Key, Location, Trace
@@ -51,8 +51,10 @@ def verify(
 
     With `pairs`, the fixes of findings that the run did not refute are measured: `progress` is told of each run.
     """
-    rules = engine.chosen_by(options)
-    target = find_target(options.target)
+    program = program_of(argv, options.cwd)
+    own = options if program is None else engine.near(options, program)
+    rules = engine.chosen_by(own)
+    target = find_target(own.target)
     limits = replace(limits or Limits(), device=device)
     if pairs:
         options = engine.everywhere(options, fixes=True)
@@ -63,8 +65,8 @@ def verify(
     )  # fmt: skip
     observed = trace_of(recording, target)
     doubt = steered(recording)
-    versions = {**options.versions, **_installed(observed)}
-    if versions != options.versions:  # the versions that ran: exactly this run is predicted
+    versions = {**own.versions, **_installed(observed)}
+    if versions != own.versions:  # the versions that ran: exactly this run is predicted
         predicted = predict(argv, engine.everywhere(options, versions=versions))
     judged, extra = pair(
         predicted.findings, rules, observed, ended=ended(recording.outcome), at=_end(recording), ran=lines_of(recording)
@@ -77,10 +79,12 @@ def verify(
         engine.finding_from(rule, candidate, confidence_of(candidate), sources=sources, target=target)
         for rule, candidate in extra
     ]
-    confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in found]
+    new, unwanted = _wanted(found, options, sources)
+    confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in new]
     report = replace(
         predicted,
         findings=(*judged, *confirmed),
+        suppressed=(*predicted.suppressed, *unwanted),
         sources=sources,
         problems=(
             *predicted.problems,
@@ -144,6 +148,41 @@ def is_refuted(finding: Finding) -> bool:
     return finding.verdict is not None and finding.verdict.verdict == "refuted"
 
 
+def program_of(argv: Sequence[str], cwd: Path) -> Path | None:
+    """The script or notebook that a command runs, or the first file that it names. The settings near it hold for the run."""
+    if is_notebook(list(argv)):
+        return cwd / argv[0]
+    launch = _launch(argv, cwd)
+    if launch is not None and launch.file is not None:
+        return launch.file.resolve()
+    return next(iter(_named_files(argv, cwd)), None)
+
+
+def _launch(argv: Sequence[str], cwd: Path) -> LaunchCommand | None:
+    """The command as a launch of a script, where it is one."""
+    document = Document(COMMAND, cwd / COMMAND, "shell", shlex.join(argv) + "\n")
+    return next((launch for launch in launches(document, cwd) if launch.file is not None), None)
+
+
+def _named_files(argv: Sequence[str], cwd: Path) -> list[Path]:
+    """The sources that a command names: `pytest tests/test_train.py::test_step`."""
+    return [path for path in (cwd / word.split("::")[0] for word in argv[1:]) if _is_source(path)]
+
+
+def _wanted(
+    found: Sequence[Finding], options: Options, sources: Mapping[str, str]
+) -> tuple[list[Finding], list[Finding]]:
+    """Of what only the run showed: what the settings near each place ask for, and what a comment there hides."""
+    session = engine.Session(options)
+    session.sources |= sources
+    paths = {finding.location.path for finding in found}
+    for path in paths:
+        if path.endswith(".ipynb"):
+            session.read_notebook(options.cwd / path)
+    held = [session.near(options.cwd / finding.location.path).of(finding) for finding in found]
+    return session.unhidden([finding for finding in held if finding is not None], [])
+
+
 def predict(argv: list[str], options: Options) -> Report:
     """The findings of the command; a notebook in its place is a run of its own.
 
@@ -151,14 +190,13 @@ def predict(argv: list[str], options: Options) -> Report:
     """
     if is_notebook(argv):
         return engine.check([options.cwd / argv[0]], options)
-    document = Document(COMMAND, options.cwd / COMMAND, "shell", shlex.join(argv) + "\n")
-    launch = next((launch for launch in launches(document, options.cwd) if launch.file is not None), None)
+    launch = _launch(argv, options.cwd)
     if launch is not None and launch.file is not None:
         session = engine.Session(options)
-        session.sources[document.path] = document.text
+        session.sources[COMMAND] = shlex.join(argv) + "\n"
         session.run(launch.file.resolve(), launch)  # unlike for a check, all files of the program are shown
         return session.report([launch.file.resolve()])
-    files = [path for path in (options.cwd / word.split("::")[0] for word in argv[1:]) if _is_source(path)]
+    files = _named_files(argv, options.cwd)
     if files:
         return engine.check(files, options)
     note = "the command names no program to follow: only what the run itself shows is reported"

@@ -333,6 +333,7 @@ def asked(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 
     fake = ModuleType("t4lint.verify")
     fake.verify = verify  # type: ignore[attr-defined]
+    fake.program_of = lambda argv, cwd: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "t4lint.verify", fake)
     monkeypatch.setattr(t4lint, "verify", fake, raising=False)
     return asked

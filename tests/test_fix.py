@@ -485,7 +485,7 @@ def news(text: str) -> int:
     return sum(isinstance(node, ast.keyword) and node.arg == "new" for node in ast.walk(ast.parse(text)))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_real_code(data: st.DataObject) -> None:
     from t4lint.fix.python import PythonFile

@@ -212,6 +212,34 @@ def test_form_feeds_do_not_shift_places() -> None:
     assert [source.location(node).line for node in source.tree.body] == [1, 3, 4]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "except (A, B) :",
+        "except  (A, B)\t:  # why",
+        "except(A, B)  \\\n  :",
+        "except A :",
+        "except (A, B) as e :",
+        "except* (A, B) :",
+    ],
+)
+def test_places_after_blanks_that_the_parser_forgets(line: str) -> None:
+    star = "*" if "*" in line else ""
+    text = f"try:\n    a = f'{{b ! r : {{c}}}}'\n{line}\n    d = e\ntry:\n    pass\nexcept{star} F:\n    g = h\n"
+    source = parse(document(text), "m")
+    assert isinstance(source, SourceModule)
+    pending: list[cst.CSTNode] = [source.tree]
+    names = set()
+    while pending:
+        node = pending.pop()
+        pending.extend(node.children)
+        if isinstance(node, cst.Name):
+            where = source.location(node)
+            names.add(node.value)
+            assert text.split("\n")[where.line - 1][where.column - 1 : where.end_column - 1] == node.value
+    assert names >= set("abcdghAF")
+
+
 # --- the command line and the settings ---------------------------------------------------------------------------
 
 

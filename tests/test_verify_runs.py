@@ -266,3 +266,38 @@ def test_an_exception_in_a_notebook_names_the_cell(tmp_path: Path) -> None:
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "raise" in line)
     assert f"ValueError: stop (cell 2, line 2) at train.ipynb:{line}" in done.stderr
     assert "  | ValueError: stop" in done.stderr.splitlines()
+
+
+def test_the_settings_near_each_file_hold(tmp_path: Path) -> None:
+    """Those near the script say what the run is judged for; in a file of another folder, those near that file."""
+    files = {
+        "t4lint.toml": f'ignore = ["{PINNING}"]\n',
+        "job/t4lint.toml": f'target = "l4"\nseverity = {{ {PINNING} = "note" }}\n',
+        "job/train.py": """
+            import sys
+            sys.path.append("lib")
+            from torch.utils.data import DataLoader
+            from helper import loader
+            known = DataLoader([1], pin_memory=False)
+            hidden = eval("{'pin_memory': False}")
+            seen = DataLoader([1], **hidden)
+            meant = DataLoader([1], **hidden)  # t4lint: ignore[pin-memory-disabled] it is read once
+            other = loader([1], hidden)
+            """,
+        "lib/helper.py": """
+            from torch.utils.data import DataLoader
+            def loader(data, options):
+                return DataLoader(data, pin_memory=False, **{**options, "batch_size": 1}) if not options \\
+                    else DataLoader(data, **options)
+            """,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text).lstrip("\n"))
+    report = verified(tmp_path, sys.executable, "job/train.py", device="cpu")
+    assert report["target"]["name"] == "l4"
+    assert [(it["path"], it["line"], it["severity"], it["suppressed"]) for it in report["findings"]] == [
+        ("job/train.py", 5, "note", None),
+        ("job/train.py", 7, "note", None),
+    ]
+    assert {it["verdict"]["verdict"] for it in report["findings"]} == {"confirmed"}

@@ -36,7 +36,7 @@ class PythonFile:
             raise NoPlace("the file cannot be parsed") from error
         self.text = text
         self.lines = Lines(text)
-        self._spans = spans(self.tree)
+        self._spans = spans(self.tree, text)
         self.parents: dict[int, cst.CSTNode] = {}
         self.nodes: list[cst.CSTNode] = []
         self._walk()

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import warnings
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -23,6 +23,7 @@ from t4lint.trace import Location
 # Printing takes up to five frames for each of the levels that `too_deep` lets pass, below those of the interpretation.
 PRINTING_FRAMES = 12_000 if sys.version_info >= (3, 11) else 5_000
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f\r\n\\"
 
 
 def statements_of(body: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -53,7 +54,8 @@ class SourceModule:
         self.thinned = thinned if thinned is not None and len(thinned.starts) > 1 else None
         self.constants: dict[int, Any] = {}  # what literals evaluate to, by the id of their node
         self._marks: dict[int, tuple[int, int]] | None = None  # first and last token of each node
-        self._offsets: list[int] = []  # of the tokens
+        self._starts: list[int] = []  # offsets of the tokens
+        self._ends: list[int] = []  # where the tokens before them end
         self._lines: list[int] = []
         self._locations: dict[int, Location] = {}
         self._serials: dict[int, str] = {}
@@ -78,12 +80,10 @@ class SourceModule:
         if id(node) in self._locations:
             return self._locations[id(node)]
         if self._marks is None:
-            self._marks, self._offsets, self._lines = _printed(self.tree)
-            if self.thinned is not None:
-                self._lines = _line_starts(self.document.text)
-        first, last = self._marks.get(id(node), (0, 0))
-        most = len(self._offsets) - 1  # libcst takes the last line end back where the text has none
-        start, end = self._offsets[min(first, most)], self._offsets[min(last, most)]
+            text = self.document.text if self.thinned is None else self.thinned.text
+            self._marks, self._starts, self._ends = _printed(self.tree, text)
+            self._lines = _line_starts(self.document.text)
+        start, end = _span(self._marks.get(id(node), (0, 0)), self._starts, self._ends)
         if self.thinned is not None:
             start, end = self.thinned.origin(start), self.thinned.origin(end)
         if self.document.positions is not None:
@@ -142,15 +142,21 @@ class _Mark:
         marks[id(self.node)] = (start, end)
 
 
-def spans(tree: cst.Module) -> dict[int, tuple[int, int]]:
-    """Character offsets of every node, by its id."""
-    marks, offsets, _ = _printed(tree)
-    most = len(offsets) - 1
-    return {key: (offsets[min(first, most)], offsets[min(last, most)]) for key, (first, last) in marks.items()}
+def spans(tree: cst.Module, text: str) -> dict[int, tuple[int, int]]:
+    """Character offsets in its text of every node of a tree, by the node's id."""
+    marks, starts, ends = _printed(tree, text)
+    return {key: _span(mark, starts, ends) for key, mark in marks.items()}
 
 
-def _printed(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int], list[int]]:
-    """The first and last token of every node, the character offsets of tokens, and those at which lines start."""
+def _span(mark: tuple[int, int], starts: list[int], ends: list[int]) -> tuple[int, int]:
+    """The offsets of a first and a last token."""
+    most = len(starts) - 1  # libcst takes the last line end back where the text has none
+    start = starts[min(mark[0], most)]
+    return start, max(start, ends[min(mark[1], most)])
+
+
+def _printed(tree: cst.Module, text: str) -> tuple[dict[int, tuple[int, int]], list[int], list[int]]:
+    """The first and last token of every node, the character offsets in the text of tokens, and of the ends before them."""
     recorder = _Recorder(tree)
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, PRINTING_FRAMES))
@@ -159,7 +165,36 @@ def _printed(tree: cst.Module) -> tuple[dict[int, tuple[int, int]], list[int], l
     finally:
         sys.setrecursionlimit(before)
     offsets = [0, *accumulate(map(len, recorder.tokens))]
-    return recorder.marks, offsets, _line_starts("".join(recorder.tokens))
+    shifts = _shifts("".join(recorder.tokens), text)
+    if not shifts:
+        return recorder.marks, offsets, offsets
+    places, sums = zip(*shifts, strict=True)
+    starts = [it + (sums[at - 1] if (at := bisect_right(places, it)) else 0) for it in offsets]
+    ends = [it + (sums[at - 1] if (at := bisect_left(places, it)) else 0) for it in offsets]
+    return recorder.marks, starts, ends
+
+
+def _shifts(printed: str, text: str) -> list[tuple[int, int]]:
+    """Where a printed tree and its text differ: offsets in what was printed, and how much further the text is from there on.
+
+    libcst forgets blanks in a few places (`except (A, B) :`). Anything but blanks is never lost.
+    """
+    found: list[tuple[int, int]] = []
+    if printed == text:
+        return found
+    at = place = 0
+    while at < len(printed) and place < len(text):
+        if printed[at] == text[place]:
+            at, place = at + 1, place + 1
+            continue
+        if text[place] in _BLANKS:
+            place += 1
+        elif printed[at] in _BLANKS:
+            at += 1
+        else:
+            break
+        found.append((at, place - at))
+    return found
 
 
 def _line_starts(text: str) -> list[int]:

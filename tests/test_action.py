@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+ROOT_OF_ACTION = str(ROOT)
 BASH = shutil.which("bash")
 yaml = pytest.importorskip("yaml")  # comes with pre-commit
 pytestmark = pytest.mark.skipif(BASH is None, reason="bash is not there")
@@ -50,7 +51,7 @@ class Job:
             **inherited,
             "CI": "true",
             "GITHUB_ACTIONS": "true",
-            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_ACTION_PATH": ROOT_OF_ACTION,
             "GITHUB_OUTPUT": str(self.output),
             "GITHUB_STEP_SUMMARY": str(self.summary),
             "GITHUB_WORKSPACE": str(self.workspace),
@@ -190,9 +191,28 @@ def test_flags_that_cannot_be_read_fail_the_job(job: Job) -> None:
     assert "No closing quotation" in done.stderr
 
 
+def test_another_t4lint_is_another_entry_of_the_cache(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "Find out what is to be installed"
+    assert job.run(name, version="0.2.0").returncode == 0 and job.outputs["source"] == {"source": "0.2.0"}
+    keys = []
+    for text in ("one", "one", "other"):
+        for below in ("t4lint/__init__.py", "rules/loop/a.py", "pyproject.toml"):
+            file = job.temp / "action" / below
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        monkeypatch.setattr(sys.modules[__name__], "ROOT_OF_ACTION", str(job.temp / "action"))
+        assert job.run(name).returncode == 0
+        keys.append(job.outputs["source"]["source"])
+    assert re.fullmatch("[0-9a-f]{16}", keys[0]) and keys[0] == keys[1] != keys[2]
+
+
 @pytest.mark.heavy
 def test_from_installation_to_findings(tmp_path: Path) -> None:
     job = Job(tmp_path)
+    broken = job.temp / "t4lint" / "bin"  # from a cache, its Python gone
+    broken.mkdir(parents=True)
+    (broken / "python").symlink_to(job.temp / "gone")
+    (broken / "t4lint").symlink_to(job.temp / "gone")
     (job.workspace / "train.py").write_text(BAD)
     done = job.run("Install t4lint")
     assert done.returncode == 0, done.stderr

@@ -98,14 +98,15 @@ def test_every_supported_python_and_system_is_tried_before_anything_is_published
     assert [system.partition("-")[0] for system in matrix["os"]] == ["ubuntu", "macos", "windows"]
     classifiers = (ROOT / "pyproject.toml").read_text().split('"Programming Language :: Python :: 3.')[1:]
     assert matrix["python"] == [f"3.{it.partition(chr(34))[0]}" for it in classifiers]
-    assert (jobs["try"]["needs"], jobs["publish"]["needs"]) == ("build", "try")
+    assert (jobs["try"]["needs"], jobs["publish"]["needs"]) == ("build", ["test", "try"])
+    assert jobs["test"] == {"uses": "./.github/workflows/ci.yml"} and "workflow_call" in workflow("ci.yml")[True]
     assert jobs["publish"]["permissions"]["id-token"] == "write" and "tag" in jobs["publish"]["if"]
     assert "password" not in str(jobs) and "secrets" not in str(jobs)
 
 
 def test_the_scripts_of_the_workflows_are_there() -> None:
     for name in ("release.yml", "ci.yml"):
-        steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
+        steps = [step for job in workflow(name)["jobs"].values() for step in job.get("steps", [])]
         words = " ".join(step.get("run", "") for step in steps).split()
         named = [word for word in words if word.startswith("scripts/")]
         assert named and all((ROOT / word).is_file() for word in named)

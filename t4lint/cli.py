@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from t4lint.engine import Options
     from t4lint.findings import Finding, Problem, Report
     from t4lint.fit import FitReport
-    from t4lint.record.launch import Limits
+    from t4lint.record.launch import Limits, Recording
     from t4lint.report.outputs import Output
     from t4lint.rule import Rule
 
@@ -288,14 +288,16 @@ def _verify(args: argparse.Namespace) -> int:
     from t4lint.verify import program_of
 
     asked = _asked(args, [program_of(args.rest, _cwd()) or _cwd()])
+    _catch_undrawable(args)
+    from t4lint.record.screen import Screen
+
+    screen = Screen()
 
     def verify() -> Report:
         from t4lint.record.launch import Limits, listening
-        from t4lint.record.screen import Screen
         from t4lint.verify import verify
 
         limits = _limits(args)
-        screen = Screen()
         screen.announce(args.rest, Path.cwd(), limits)
         more: dict[str, Any] = {} if limits == Limits(limits.steps, args.timeout) else {"limits": limits}
         if args.measure:
@@ -310,7 +312,37 @@ def _verify(args: argparse.Namespace) -> int:
     code = _deliver(args, asked, report, wanted)
     if any(output.format == "text" and output.file is None for output in wanted):
         _show_verdicts(report)
+    if args.report is not None and screen.recording is not None:
+        _draw(args.report, report, screen.recording)
     return code
+
+
+def _catch_undrawable(args: argparse.Namespace) -> None:
+    """A page that cannot be drawn or written is said before the run, which may take minutes."""
+    if args.report is None:
+        return
+    from t4lint.report import run_page
+
+    try:
+        run_page.check()
+    except run_page.NoPlotly as error:
+        raise UsageError(str(error)) from None
+    if args.report.is_dir() or not args.report.absolute().parent.is_dir():
+        raise UsageError(f"--report: {args.report} is no file that can be written")
+
+
+def _draw(file: Path, report: Report, recording: Recording) -> None:
+    """The page of `--report`."""
+    from t4lint.devices import find_target
+    from t4lint.record.picture import picture_of
+    from t4lint.report import run_page
+
+    page = run_page.render(report, picture_of(recording, find_target(report.target)), version=__version__)
+    try:
+        file.write_text(page, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"--report: {file}: {error.strerror}") from None
+    print(f"the run is drawn in {file}", file=sys.stderr)
 
 
 def _fit(args: argparse.Namespace) -> int:
@@ -782,6 +814,10 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--timeout", type=_positive_float, default=600.0, metavar="SECONDS", help="stop after this time (default: 600)"
     )
     add = parser.add_argument
+    add(
+        "--report", type=Path, metavar="FILE.html",
+        help="draw the run into one HTML file that opens offline: memory, dtypes, kernels, copies, verdicts beside the lines",
+    )  # fmt: skip
     add("--memory-limit", type=_positive_float, metavar="GIB", help="end it when all its processes take more than this")
     add(
         "--measure", action="store_true",

@@ -41,9 +41,11 @@ def test_progress_only_on_a_terminal() -> None:
     for out, live in ((io.StringIO(), False), (Terminal(), True)):
         screen = Screen(out)
         screen.starts(Sandbox("overlay", Path(), Path()))
-        screen.goes_on(1.0, Moment("backward", 1))
+        screen.steps = 3
+        screen.goes_on(1.0, Moment("backward", 1, "train.py:7\x1b[2J"))
         screen.ends(recording())
-        assert ("\r" in out.getvalue()) is live
+        assert ("1 of 3 optimizer steps" in out.getvalue()) is live
+        assert ("backward" in out.getvalue()) is live and "\x1b[2J" not in out.getvalue()
         assert out.getvalue().startswith("  running   in an overlay, no network\n")
         assert out.getvalue().endswith("  ended     why (1.5 s, exit code 0)\n\n")
 
@@ -84,6 +86,7 @@ def test_the_table() -> None:
         ("", Moment()),
         ('{"ph":"backward","st":2}\n{"ph":"opt', Moment("backward", 2)),
         ("not json\n", Moment()),
+        ('{"ph":"setup","st":0,"u":[["a.py",3],["b.py",9]]}\n', Moment("setup", 0, "a.py:3")),
     ],
 )
 def test_how_far_it_is(tmp_path: Path, text: str, expected: Moment) -> None:

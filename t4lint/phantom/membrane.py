@@ -222,7 +222,8 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         tensor, device = args[0], kwargs.get("device")
         if device is None or tensor.device.type == torch.device(device).type:
             return NotImplemented
-        self.tell.count("copies to the GPU" if tensor.device.type == "cpu" else "copies to the CPU")
+        if tensor.numel():
+            self.tell.count("copies to the GPU" if tensor.device.type == "cpu" else "copies to the CPU")
         if not isinstance(tensor, FakeTensor) or tensor.device.type != CUDA or torch.device(device).type != "cpu":
             return NotImplemented
         if tensor.numel() * tensor.element_size() > MOVED_BACK:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from t4lint.findings import Finding, Report, Verdicts
 from t4lint.record.launch import How, Limits, Recording, project_root
@@ -14,6 +14,9 @@ from t4lint.record.notebook import is_notebook
 from t4lint.record.sandbox import Sandbox
 from t4lint.record.watch import Moment
 from t4lint.trace import Location
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 MARKS: dict[Verdicts, tuple[str, str]] = {
     "confirmed": ("x", "the run shows it"),
@@ -55,6 +58,9 @@ def intention(argv: Sequence[str], cwd: Path, limits: Limits) -> list[str]:
     ]
 
 
+DOING = {"starting": "starting", "setup": "setting up: imports, data, model", "optimizer": "optimizer step"}
+
+
 class Screen:
     """Tells on stderr; the progress only where that is a terminal."""
 
@@ -62,8 +68,12 @@ class Screen:
         self.out = out or sys.stderr
         self.live = self.out.isatty()
         self.shown = 0
+        self.steps = 0
+        self.progress: Progress | None = None
+        self.recording: Recording | None = None  # the run, once it is over
 
     def announce(self, argv: Sequence[str], cwd: Path, limits: Limits) -> None:
+        self.steps = limits.steps
         self.out.write("\n".join(intention(argv, cwd, limits)) + "\n")
         self.out.flush()
 
@@ -73,8 +83,18 @@ class Screen:
         self.out.flush()
 
     def goes_on(self, seconds: float, now: Moment) -> None:
-        if self.live:
-            self._line(f"  {seconds:6.1f} s  {now.phase}, {now.step} optimizer {'step' if now.step == 1 else 'steps'}")
+        if not self.live:
+            return
+        if self.progress is None:
+            self.progress = _bar(self.out)
+            self.progress.add_task("", total=self.steps or None, done="", seconds="", doing="", place="")
+            self.progress.start()
+        done = f"{now.step} of {self.steps} optimizer steps" if self.steps else f"{now.step} optimizer steps"
+        doing = DOING.get(now.phase, now.phase)
+        self.progress.update(
+            self.progress.task_ids[0], completed=min(now.step, self.steps or now.step), refresh=True, done=done,
+            doing=doing, seconds=f"{seconds:.0f} s", place=_printable(now.place),
+        )  # fmt: skip
 
     def measures(self, number: int, total: int) -> None:
         """Before each run that is measured."""
@@ -87,9 +107,10 @@ class Screen:
         self.out.flush()
 
     def ends(self, recording: Recording) -> None:
-        if self.shown:
-            self._line("")
-            self.out.write("\r")
+        self.recording = recording
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
         self.out.write("\n".join(ending(recording)) + "\n\n")
         self.out.flush()
 
@@ -97,6 +118,20 @@ class Screen:
         self.out.write("\r" + text.ljust(self.shown))
         self.out.flush()
         self.shown = len(text)
+
+
+def _bar(out: TextIO) -> Progress:
+    """Spinner, bar, steps, phase and place in one line that is gone in the end; drawn when it is told to."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+    from rich.table import Column
+
+    texts = [
+        TextColumn(f"{{task.fields[{name}]}}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+        for name in ("done", "seconds", "doing", "place")
+    ]
+    console = Console(file=out, force_terminal=True, highlight=False)
+    return Progress(SpinnerColumn("line"), BarColumn(20), *texts, console=console, auto_refresh=False, transient=True)
 
 
 # --- after the run -----------------------------------------------------------------------------------------------

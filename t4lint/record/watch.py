@@ -22,10 +22,11 @@ SHARE = 0.92  # of the machine's memory that a run may take where no limit is gi
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How far a run is."""
+    """How far a run is. `place`: the program's own line that was reached last, as `path:line`, or ""."""
 
     phase: str = "starting"
     step: int = 0
+    place: str = ""
 
 
 def moment(journal: Path) -> Moment:
@@ -35,7 +36,8 @@ def moment(journal: Path) -> Moment:
             file.seek(max(0, journal.stat().st_size - 8192))
             lines = file.read().split(b"\n")[:-1]
         last = json.loads(lines[-1])
-        return Moment(str(last["ph"]), int(last["st"]))
+        place = ":".join(str(part) for part in last["u"][0]) if last.get("u") else ""
+        return Moment(str(last["ph"]), int(last["st"]), place)
     except (OSError, ValueError, LookupError, TypeError):
         return Moment()
 

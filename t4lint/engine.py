@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import shlex
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.devices import Target, find_target
-from t4lint.findings import Finding, Problem, Related, Report, RunInfo
+from t4lint.findings import Finding, Problem, Related, Report, RunInfo, cell_source, in_order, text_at
 from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Edit, Rule, Severity
 from t4lint.ruleset import UnknownRule, named, rules, select
 from t4lint.sources import disk
@@ -228,6 +228,8 @@ class Session:
         self.notes: list[str] = []
         self.found: dict[tuple[str, Location], Finding] = {}
         self.sources: dict[str, str] = {}
+        self.cells: dict[str, str] = {}  # of notebooks, by `cell_source`
+        self.texts = ChainMap(self.sources, self.cells)
         self.shown: set[str] | None = None
         self.projects: dict[Path, Any] = {}
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
@@ -328,6 +330,7 @@ class Session:
         if MARK in found:
             self.notebook_texts[file] = found
         self.notebooks[file] = notebook
+        self.cells |= {cell_source(path, cell): notebook.sources[cell] for cell in notebook.squeezed}
         self.notes.extend(f"{problem.path}:{problem.line}: a cell {problem.message}" for problem in notebook.problems)
         for module in notebook.modules():
             self.data[disk.real(module.file)] = module.text
@@ -698,9 +701,8 @@ class Session:
             if isinstance(read_as, Problem):
                 continue
             document = replace(read_as, text=notebook.listing) if notebook is not None else read_as
-            for asked in libraries(document):
-                where = asked.where if notebook is None else in_cell(notebook, asked.where)
-                events.append(requirement_of(replace(asked, where=where)))
+            asked = libraries(read_as) if notebook is None else libraries_of_cells(notebook, read_as)
+            events += [requirement_of(it) for it in asked]
             events += [
                 InstanceRequest(where=where, name=Value(name, (Origin("literal", name, where),)))
                 for name, where in machines(document)
@@ -729,7 +731,7 @@ class Session:
             confidence = "likely" if uncalled or any(c.when.likely for _, c in found) else "certain"
         place = self.options.cwd / (self.runs[run].script if run != NO_RUN else candidate.event.where.path)
         runs = (run,) if run != NO_RUN else ()
-        finding = finding_from(rule, candidate, confidence, runs, self.sources, self.near(place).target)
+        finding = finding_from(rule, candidate, confidence, runs, self.texts, self.near(place).target)
         key = (rule.name, finding.location)
         self.found[key] = merged(self.found[key], finding) if key in self.found else finding
 
@@ -745,8 +747,8 @@ class Session:
             for finding in self.found.values()
             if self.is_shown(finding) and (shown := self.near(self.options.cwd / finding.location.path).of(finding))
         ]
-        findings.sort(key=lambda finding: (finding.location, finding.rule))
-        findings, hidden = self.unhidden(self.fixable(numbered(findings, self.sources)), files)
+        findings.sort(key=in_order)
+        findings, hidden = self.unhidden(self.fixable(numbered(findings, self.texts)), files)
         paths = {f.location.path for f in findings} | {
             o.location.path for f in findings for o in f.provenance if o.location
         }
@@ -763,7 +765,7 @@ class Session:
             checked=tuple(self.checked(files)),
             rules=tuple(rule.name for rule in self.rules),
             own_rules=tuple(rule for rule in self.rules if rule not in rules()) if self.options.own_rules else (),
-            sources={path: text for path, text in self.sources.items() if path in paths},
+            sources={name: text for name, text in self.texts.items() if name.partition("\0")[0] in paths},
         )
 
     def fixable(self, findings: Sequence[Finding]) -> list[Finding]:
@@ -796,7 +798,7 @@ class Session:
         judged |= set(self.checked(files)) if self.folders else set()
         shown, hidden = suppress.hide(findings, texts | notebooks, names, judged, report_unused=not self.problems)
         shown = [it for it in shown if it.rule != UNUSED.name or self.reports_unused(it.location.path)]
-        shown.sort(key=lambda finding: (finding.location, finding.rule))
+        shown.sort(key=in_order)
         fresh = [finding for finding in shown if not finding.fingerprint]
         fresh = numbered(fresh, texts)
         self.sources |= {it.location.path: texts[it.location.path] for it in fresh}
@@ -859,18 +861,16 @@ MAX_ENVIRONMENT_FILES = 200
 NO_RUN = -1  # the number of the run that a finding over files alone belongs to
 
 
-def in_cell(notebook: NotebookDocument, where: Location) -> Location:
-    """A place of a notebook's listing with the cell that its line is in."""
-    document = notebook.document()
-    positions = document.positions
-    if positions is None:
-        return where
-    lines = [positions.locate(line, 1, line, 1) for line in range(1, len(document.text.splitlines()) + 1)]
-    before = [line for line in lines if line.line <= where.line and line.cell_line is not None]
-    if not before:
-        return where
-    last = max(before, key=lambda line: line.line)
-    return replace(where, cell=last.cell, cell_line=(last.cell_line or 1) + where.line - last.line)
+def libraries_of_cells(notebook: NotebookDocument, document: Document) -> Iterator[Asked]:
+    """The libraries that the code cells of a notebook ask for, with their places."""
+    from t4lint.sources.environment import libraries
+
+    for cell, lines in enumerate(notebook.lines):
+        for asked in libraries(replace(document, text=notebook.sources[cell])) if lines else ():
+            where = asked.where
+            first, last = lines[where.line - 1], lines[min(where.end_line, len(lines)) - 1]
+            place = replace(where, line=first, end_line=last, cell=cell, cell_line=where.line)
+            yield replace(asked, where=place)
 
 
 def requirement_of(asked: Asked) -> Requirement:
@@ -1041,8 +1041,9 @@ def inside(location: Location, where: Location) -> bool:
 
 def fingerprint(rule: str, location: Location, sources: Mapping[str, str]) -> str:
     """Stable when lines move or are indented anew: the rule, the file and the words of the line."""
-    lines = sources.get(location.path, "").splitlines()
-    text = " ".join(lines[location.line - 1].split()) if location.line <= len(lines) else ""
+    source, where = text_at(sources, location) or ("", location)
+    lines = source.splitlines()
+    text = " ".join(lines[where.line - 1].split()) if where.line <= len(lines) else ""
     return blake2b(f"{rule}\0{location.path}\0{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from t4lint.rule import Confidence, FixSafety, Rule, Severity
@@ -135,7 +135,8 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one invocation. `sources` holds the text of files with findings, for code frames. `memory` as in the JSON contract.
+    """The result of one invocation. `sources` holds the text of files with findings, for code frames (see `text_at`). `memory`
+    as in the JSON contract.
 
     `trace` are the lines of `--show-trace`; `notes` say what was not followed or was presumed; `own_rules` are those of the
     rules that ran that t4lint does not ship.
@@ -154,3 +155,25 @@ class Report:
     trace: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     own_rules: tuple[Rule, ...] = ()
+
+
+def cell_source(path: str, cell: int) -> str:
+    """Under which name `sources` holds a cell of its own: one whose lines share lines of the notebook's file."""
+    return f"{path}\0{cell}"
+
+
+def text_at(sources: Mapping[str, str], location: Location) -> tuple[str, Location] | None:
+    """The text that a location is in, and the place in it; None where it is not known."""
+    if location.cell is not None and location.cell_line is not None:
+        cell = sources.get(cell_source(location.path, location.cell))
+        if cell is not None:
+            line = location.cell_line
+            return cell, replace(location, line=line, end_line=line + location.end_line - location.line)
+    text = sources.get(location.path)
+    return None if text is None else (text, location)
+
+
+def in_order(finding: Finding) -> tuple[object, ...]:
+    """Sorts findings as a person reads: in a notebook by cell and line, of which several may share a line of the file."""
+    place = finding.location
+    return place.path, place.line, place.cell or 0, place.cell_line or 0, place, finding.rule

@@ -19,7 +19,7 @@ from typing import Any
 from t4lint import engine
 from t4lint.devices import Target, find_target
 from t4lint.engine import Options
-from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict
+from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict, cell_source
 from t4lint.fix.loop import prove
 from t4lint.measure import Run, Texts, measure
 from t4lint.record.journal import Record
@@ -233,11 +233,14 @@ def _texts(paths: Iterable[str], options: Options) -> dict[str, str]:
     """Texts for the code frames of what only the run showed."""
     found: dict[str, str] = {}
     for path in paths:
+        text: str | None = None
         if path.endswith(".ipynb"):
             notebook = read_notebook(options.cwd / path, path)
-            text = None if isinstance(notebook, Problem) else notebook.listing
-        else:
-            text = engine.text_of(path, options, {}) if (options.cwd / path).is_file() else None
+            if not isinstance(notebook, Problem):
+                text = notebook.listing
+                found |= {cell_source(path, cell): notebook.sources[cell] for cell in notebook.squeezed}
+        elif (options.cwd / path).is_file():
+            text = engine.text_of(path, options, {})
         if text is not None:
             found[path] = text
     return found

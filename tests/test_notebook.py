@@ -332,3 +332,26 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken.write_bytes(b'{\n"cells": "\xff"}')
     result = read_notebook(broken, "b.ipynb")
     assert isinstance(result, Problem) and result.line == 2
+
+
+def test_frames_and_fingerprints_where_a_file_is_one_line(tmp_path: Path) -> None:
+    """Kaggle writes notebooks so: the frame shows the line of the cell, and two cells are told apart by their words."""
+    from t4lint.engine import Options, check
+    from t4lint.report.text import render
+
+    cells = [
+        "from transformers import Trainer, TrainingArguments\nbase = 1\n"
+        + f"Trainer(args=TrainingArguments(output_dir='{name}', fp16=True, tf32=True)).train()"
+        for name in ("one", "two")
+    ]
+    raw = text(*cells, indent=None)
+    assert "\n" not in raw
+    (tmp_path / "a.ipynb").write_text(raw)
+    found = check([tmp_path], Options(cwd=tmp_path))
+    shown = render(found, colour=False)
+    assert "3 | Trainer(args=TrainingArguments(output_dir='one'" in shown
+    assert shown.index("a.ipynb:cell 1:3") < shown.index("a.ipynb:cell 2:3")
+    before = [it.fingerprint for it in found.findings]
+    (tmp_path / "a.ipynb").write_text(text(cells[1], indent=None))
+    (left,) = check([tmp_path], Options(cwd=tmp_path)).findings
+    assert len(set(before)) == 2 and left.fingerprint == before[1]

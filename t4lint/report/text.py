@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from t4lint.findings import in_order, text_at
 from t4lint.report.frame import Row, frame, split_lines, visible
 from t4lint.trace import Location, Origin
 
@@ -43,7 +44,7 @@ def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False
 
 def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
     """The order in which people read: by file, then from top to bottom."""
-    return sorted(findings, key=lambda it: (it.location.path, it.location.line, it.location.column, it.rule))
+    return sorted(findings, key=in_order)
 
 
 def summary(report: Report) -> str:
@@ -278,13 +279,14 @@ def _note(page: _Page, block: Text, margin: int, label: str, text: str, style: s
 
 
 def _rows(page: _Page, report: Report, location: Location, related: Related | None = None) -> list[Row]:
-    source = report.sources.get(location.path)
-    if source is None:
+    found = text_at(report.sources, location)
+    if found is None:
         return []
-    room = page.width - len(str(location.end_line)) - 3
+    source, where = found
+    room = page.width - len(str(where.end_line)) - 3
     if related is None:
-        return frame(source, location, room)
-    return frame(source, location, room, "-", visible(related.note))
+        return frame(source, where, room)
+    return frame(source, where, room, "-", visible(related.note))
 
 
 def _margin(frames: list[list[Row]]) -> int:

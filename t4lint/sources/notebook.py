@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,9 +50,10 @@ class NotebookDocument:
 
     `shell` are the commands of `!` lines and `%%bash` cells, each with the environment in force; `pins` are the versions
     that it installs; `sources` are the texts of all cells. `listing` has the lines of the code cells at their physical
-    lines, so that code frames and fingerprints of a location read as for any file. `problems` are cells that are no
-    Python: they are blank in the module. `likely_target` names the place that the notebook was written for, where its
-    metadata says so.
+    lines, so that code frames and fingerprints of a location read as for any file; `lines` are the physical lines of each
+    code cell's lines, `squeezed` the cells of which several share one. `problems` are cells that are no Python: they are
+    blank in the module.
+    `likely_target` names the place that the notebook was written for, where its metadata says so.
     """
 
     path: str
@@ -65,6 +67,8 @@ class NotebookDocument:
     likely_target: str | None = None
     sources: tuple[str, ...] = ()
     listing: str = ""
+    lines: tuple[tuple[int, ...], ...] = ()
+    squeezed: frozenset[int] = frozenset()
     problems: tuple[Problem, ...] = ()
 
     def document(self) -> Document:
@@ -135,6 +139,10 @@ def notebook_from(text: str, file: Path, display: str) -> NotebookDocument | Pro
         likely_target=target,
         sources=texts,
         listing=_listing([source for cell, source in zip(cells, sources, strict=True) if _is_code(cell)]),
+        lines=tuple(
+            tuple(source.physical) if _is_code(cell) else () for cell, source in zip(cells, sources, strict=True)
+        ),
+        squeezed=_squeezed(sources),
         problems=tuple(reader.problems),
     )
 
@@ -174,6 +182,14 @@ def _listing(sources: Sequence[_Source]) -> str:
         for line, physical in zip(source.lines, source.physical, strict=True):
             at.setdefault(physical, []).append(line)
     return "\n".join(at[line][0] if len(at.get(line, ())) == 1 else "" for line in range(1, max(at, default=0) + 1))
+
+
+def _squeezed(sources: Sequence[_Source]) -> frozenset[int]:
+    """The cells with lines that share a physical line: Kaggle and others write the whole file as one."""
+    held = Counter(physical for source in sources for physical in source.physical)
+    return frozenset(
+        index for index, source in enumerate(sources) if any(held[physical] > 1 for physical in source.physical)
+    )
 
 
 def _sources(cells: Sequence[JsonNode], text: str) -> list[_Source]:

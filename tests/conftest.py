@@ -42,8 +42,13 @@ def _multitool(request: pytest.FixtureRequest) -> Path:
     npm, package = shutil.which("npm"), PACKAGES.get(sys.platform)
     if npm is None or package is None:
         pytest.skip("npm is not there")
-    cache = request.config.cache
-    folder = Path(cache.mkdir("sarif-multitool")) / VERSION  # type: ignore[union-attr]
+    cache = getattr(request.config, "cache", None)  # not there under `-p no:cacheprovider`
+    kept = (
+        cache.mkdir("sarif-multitool")
+        if cache is not None
+        else request.getfixturevalue("tmp_path_factory").mktemp("npm")
+    )
+    folder = Path(kept) / VERSION
     tool = folder / "node_modules" / package / "Sarif.Multitool"
     if not tool.exists():
         fresh = folder.with_name(f"{VERSION}.{os.getpid()}")  # another worker may be at it as well

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -42,23 +43,23 @@ def uri_of(path: Path) -> str:
 @asynccontextmanager
 async def session(
     root: Path, profile: str = "visual_studio_code", change: Callable[[types.ClientCapabilities], None] | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None, roots: tuple[Path, ...] = (),
 ) -> AsyncIterator[LanguageClient]:  # fmt: skip
     """A server over a folder, with a client of this profile; it must end well."""
     client = make_test_lsp_client()
 
     @client.feature(types.CLIENT_REGISTER_CAPABILITY)
     def register(params: types.RegistrationParams) -> None:
-        return None
+        client.registered = {**getattr(client, "registered", {}), **{it.method: it for it in params.registrations}}
 
     await client.start_io(sys.executable, "-m", "t4lint", "server")
     capabilities = client_capabilities(profile)
     if change is not None:
         change(capabilities)
-    folder = types.WorkspaceFolder(uri_of(root), root.name)
+    folders = [types.WorkspaceFolder(uri_of(folder), folder.name) for folder in (roots or (root,))]
     await client.initialize_session(
         types.InitializeParams(
-            capabilities=capabilities, root_uri=uri_of(root), workspace_folders=[folder], initialization_options=options
+            capabilities=capabilities, root_uri=uri_of(root), workspace_folders=folders, initialization_options=options
         )
     )
     client.capabilities = capabilities
@@ -474,9 +475,96 @@ def test_a_lens_says_what_a_step_takes_of_the_card(tmp_path: Path) -> None:
             fit, verify = await lenses(client)
             assert fit.range.start.line == 5
             assert fit.command is not None and verify.command is not None
-            assert fit.command.command == "t4lint.fit" and "GiB on t4" in fit.command.title
-            assert verify.command.command == "t4lint.verify"
+            assert fit.command.command == "t4lint.fit" and "GiB on the T4" in fit.command.title
+            assert (verify.command.command, verify.command.title) == (
+                "t4lint.verifyPhantom",
+                "verify on a phantom T4 (runs it)",
+            )
         async with session(tmp_path) as client:
             assert await lenses(client) == []
+
+    asyncio.run(run())
+
+
+def test_an_editor_is_asked_to_tell_what_changes(tmp_path: Path) -> None:
+    """VS Code sends new settings only to servers that registered for them."""
+
+    async def run() -> None:
+        async with session(tmp_path) as client:
+            await diagnosed(client, opened(client, tmp_path / "train.py", LOADER))
+            assert set(client.registered) == {
+                types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+                types.WORKSPACE_DID_CHANGE_CONFIGURATION,
+            }
+            assert client.registered[types.WORKSPACE_DID_CHANGE_CONFIGURATION].register_options["section"] == "t4lint"
+
+    asyncio.run(run())
+
+
+def test_folders_of_a_workspace_have_their_own_settings_and_paths(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder, text in ((one, f'ignore = ["{RULE}"]\n'), (two, 'target = "l4"\n')):
+        folder.mkdir()
+        (folder / "t4lint.toml").write_text(text)
+
+    async def run() -> None:
+        async with session(tmp_path, roots=(one, two)) as client:
+            first = await diagnosed(client, opened(client, one / "train.py", LOADER))
+            assert first and RULE not in {it.code for it in first} and "T4" in first[0].message
+            second = await diagnosed(client, opened(client, two / "train.py", LOADER))
+            assert RULE in {it.code for it in second} and all("T4" not in it.message for it in second)
+
+    asyncio.run(run())
+
+
+SCRIPT_WITH_CONFIG = """\
+from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+parser = HfArgumentParser(TrainingArguments)
+args, = parser.parse_NAME_file("train.NAME")
+Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=args, train_dataset=[]).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("json", '{\n "output_dir": "out",\n "fp16": true,\n "tf32": true\n}\n', 3),
+        ("yaml", "output_dir: out\nfp16: true\ntf32: true\n", 2),
+    ],
+)
+def test_a_configuration_while_it_is_typed(name: str, text: str, line: int, tmp_path: Path) -> None:
+    """The file on disk is another one: what counts is what is in the editor."""
+    (tmp_path / "t4lint.toml").write_text("")
+    (tmp_path / "train.py").write_text(SCRIPT_WITH_CONFIG.replace("NAME", name))
+    (tmp_path / f"train.{name}").write_text("{}\n")
+
+    async def run() -> None:
+        async with session(tmp_path) as client:
+            uri = opened(client, tmp_path / f"train.{name}", text, name)
+            found = await diagnosed(client, uri)
+            assert [(it.code, it.range.start.line) for it in found] == [("training-arguments-tf32", line)]
+            (fix,) = [it for it in await actions(client, uri, found[0].range) if it.edit and "Remove" in it.title]
+            assert fix.edit is not None and fix.edit.changes is not None
+            assert "tf32" not in applied(text, list(fix.edit.changes[uri]), "utf-16")
+
+    asyncio.run(run())
+
+
+def test_accepted_findings_are_hints(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOADER)
+    command = [sys.executable, "-m", "t4lint", ".", "--select", RULE, "--baseline", "old.json", "--write-baseline"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    async def run() -> None:
+        async with session(tmp_path, options={"baseline": "old.json", "select": [RULE]}) as client:
+            new = (
+                LOADER
+                + "DataLoader(range(9), pin_memory=False)\nfor batch in DataLoader(range(9), pin_memory=False):\n    batch.cuda()\n"
+            )
+            found = await diagnosed(client, opened(client, tmp_path / "train.py", new))
+            kinds = {it.range.start.line: it.severity for it in found}
+            assert kinds.pop(5) == types.DiagnosticSeverity.Hint
+            assert set(kinds.values()) == {types.DiagnosticSeverity.Warning}
+            assert "accepted in the baseline" in next(it.message for it in found if it.range.start.line == 5)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Code lenses above the place where training starts: what a step takes of the card, and "verify"."""
+"""Code lenses above the place where training starts: what a step takes of the card, and "verify" without one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from lsprotocol import types
 
+from t4lint.devices import Target
 from t4lint.fit import Fit
 from t4lint.lsp.diagnostics import Documents
 
 # commands of the editor's extension
 FIT = "t4lint.fit"
-VERIFY = "t4lint.verify"
+VERIFY = "t4lint.verifyPhantom"
 
 
-def lenses(uri: str, fits: Sequence[Fit], documents: Documents, target: str) -> Iterator[types.CodeLens]:
-    """Of each step that trains in a document, the fullest; one line "verify" with it."""
+def lenses(uri: str, fits: Sequence[Fit], documents: Documents, target: Target) -> Iterator[types.CodeLens]:
+    """Of each step that trains in a document, the fullest; one line "verify" with it. Nothing where the target has no GPU."""
+    if target.gpu is None:
+        return
+    card = target.gpu.short_name
     fullest: dict[int, tuple[types.Range, Fit]] = {}
     for fit in fits:
         spot = documents.spot(fit.where) if fit.where is not None else None
@@ -26,15 +30,15 @@ def lenses(uri: str, fits: Sequence[Fit], documents: Documents, target: str) -> 
             fullest[line] = spot.range, fit
     for range_, fit in fullest.values():
         at = types.Range(range_.start, range_.start)
-        yield types.CodeLens(at, types.Command(summary(fit, target), FIT))
-        yield types.CodeLens(at, types.Command("verify (runs it)", VERIFY))
+        yield types.CodeLens(at, types.Command(summary(fit, card), FIT))
+        yield types.CodeLens(at, types.Command(f"verify on a phantom {card} (runs it)", VERIFY))
 
 
-def summary(fit: Fit, target: str) -> str:
-    """`about 11.2 of 14.1 GiB on t4: fits`, or that it is not known."""
+def summary(fit: Fit, card: str) -> str:
+    """`about 11.2 of 14.1 GiB on the T4: fits`, or that it is not known."""
     if fit.peak is None:
-        return f"what fills the card of {target} is not known: see why"
-    return f"about {_gib(fit.expected)} of {_gib(fit.limit)} GiB on {target}: {fit.answer}"
+        return f"what fills the {card} is not known: see why"
+    return f"about {_gib(fit.expected)} of {_gib(fit.limit)} GiB on the {card}: {fit.answer}"
 
 
 def _gib(size: float) -> str:

@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from t4lint import __version__
+from t4lint.devices import find_target
 from t4lint.lsp import actions as quick
 from t4lint.lsp import hover as hovers
 from t4lint.lsp.buffers import Buffer, Stamp, buffer_of, folders, open_buffers, root_of, stamp, uri_of
@@ -30,7 +32,8 @@ from t4lint.lsp.results import Results, Wishes, fits_of, results_of
 
 T = TypeVar("T")
 
-DEBOUNCE = 0.2  # seconds without typing before a document is looked at
+# Seconds without typing before a document is looked at: half of what the last look took, between these.
+SHORTEST, LONGEST = 0.05, 0.2
 NOTEBOOK = ".ipynb"
 SECTION = "t4lint"  # of the editor's settings
 LANGUAGES = ("python", "shellscript", "dockerfile", "makefile", "yaml", "json", "markdown")
@@ -59,6 +62,7 @@ class Server(LanguageServer):
         self.good: dict[Path, Results] = {}  # the last results of a document that could be read
         self.published: dict[Path, set[str]] = {}  # documents that the check of a file has published to
         self.timers: dict[Path, asyncio.Task[None]] = {}
+        self.took: dict[Path, float] = {}  # seconds that the last check of a document took
         self._buffers: tuple[Stamp, dict[Path, Buffer]] = ((), {})
 
     @property
@@ -87,7 +91,9 @@ class Server(LanguageServer):
                 return known[1]
             texts = {file: buffer.text for file, buffer in self.buffers.items()}
             work = partial(results_of, path, root_of(path, self.workspace), texts, self.wishes, fixes=fixes)
+            started = time.perf_counter()
             results = await self.away(work)
+            self.took[path] = time.perf_counter() - started
             self.known[path] = (now, results, fixes)
             if not results.broken:
                 self.good[path] = results
@@ -116,7 +122,7 @@ class Server(LanguageServer):
 
     async def _later(self, path: Path) -> None:
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(DEBOUNCE)
+            await asyncio.sleep(min(max(self.took.get(path, LONGEST) / 2, SHORTEST), LONGEST))
             await self.publish(path)
 
     async def publish(self, path: Path) -> None:
@@ -160,6 +166,7 @@ class Server(LanguageServer):
         """A document was closed: what was said about it goes."""
         self.known.pop(path, None)
         self.good.pop(path, None)
+        self.took.pop(path, None)
         if path in self.timers:
             self.timers.pop(path).cancel()
         for uri in self.published.pop(path, set()):
@@ -205,13 +212,21 @@ def initialize(ls: Server, params: types.InitializeParams) -> None:
 @server.feature(types.INITIALIZED)
 async def initialized(ls: Server, _: types.InitializedParams) -> None:
     await ls.read_wishes()
-    workspace = ls.client_capabilities.workspace
+    registrations = list(_registrations(ls.client_capabilities.workspace))
+    if registrations:
+        await ls.client_register_capability_async(types.RegistrationParams(registrations))
+
+
+def _registrations(workspace: types.WorkspaceClientCapabilities | None) -> Iterator[types.Registration]:
+    """What an editor tells only those who ask for it: changed files, and changed settings (VS Code sends none unasked)."""
     watching = workspace.did_change_watched_files if workspace is not None else None
     if watching is not None and watching.dynamic_registration:
-        watchers = [types.FileSystemWatcher(SETTINGS_FILES)]
-        options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
-        registration = types.Registration("t4lint-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
-        await ls.client_register_capability_async(types.RegistrationParams([registration]))
+        files = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(SETTINGS_FILES)])
+        yield types.Registration("t4lint-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, files)
+    configuring = workspace.did_change_configuration if workspace is not None else None
+    if configuring is not None and configuring.dynamic_registration:
+        section = types.DidChangeConfigurationRegistrationOptions(SECTION)
+        yield types.Registration("t4lint-settings", types.WORKSPACE_DID_CHANGE_CONFIGURATION, section)
 
 
 @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
@@ -371,7 +386,7 @@ async def code_lens(ls: Server, params: types.CodeLensParams) -> list[types.Code
     results, everything = found
     fits = await ls.away(fits_of, results)
     names = _same_name(uri, everything, ls)
-    return list(lenses(names, fits, ls.documents(results), results.options.target))
+    return list(lenses(names, fits, ls.documents(results), find_target(results.options.target)))
 
 
 async def _settled(ls: Server, uri: str, *, fixes: bool = False) -> tuple[Results, Sequence[Shown]] | None:

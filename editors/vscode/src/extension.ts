@@ -36,7 +36,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   register("t4lint.checkWorkspace", checkWorkspace);
   register("t4lint.fixAll", fixAll);
   register("t4lint.fit", fit);
-  register("t4lint.verify", verify);
+  register("t4lint.verify", () => verify());
+  register("t4lint.verifyPhantom", () => verify("phantom"));
   register("t4lint.clearVerdicts", () => verdicts.clear());
   context.subscriptions.push(
     vscode.workspace.onDidChangeConfiguration((event) => {
@@ -204,7 +205,8 @@ async function fit(): Promise<void> {
   await pages.show("fit.txt", ended.stdout || ended.stderr);
 }
 
-async function verify(): Promise<void> {
+/** Run the script and show the verdicts; `device` in the place of that of the settings. */
+async function verify(device = settings().get<string>("verify.device", "auto")): Promise<void> {
   const here = await script();
   if (!here || !found || !vscode.workspace.isTrusted) {
     return;
@@ -212,15 +214,15 @@ async function verify(): Promise<void> {
   const name = path.relative(here.folder, here.file);
   const given = settings().get<string[]>("verify.arguments", []);
   const command = name.endsWith(".ipynb") ? [name] : ["--", found.python, name, ...given];
-  const shown = ["t4lint verify", ...command].join(" ").replace(found.python, "python");
+  const on = device === "auto" ? [] : ["--device", device];
+  const shown = ["t4lint verify", ...on, ...command].join(" ").replace(found.python, "python");
   const run = "Run it";
   const detail = `${shown}\n\nIt runs for a few steps in a copy of the folder, without network and without your tokens.`;
   if ((await vscode.window.showWarningMessage("Verify runs your script.", { modal: true, detail }, run)) !== run) {
     return;
   }
-  const device = settings().get<string>("verify.device", "auto");
   const target = settings().get<string>("target", "");
-  const flags = ["--device", device, "--output-format", "json", ...(target ? ["--target", target] : [])];
+  const flags = [...on, "--output-format", "json", ...(target ? ["--target", target] : [])];
   const ended = await working("t4lint verify", (token, said) =>
     t4lint(found?.python ?? "python3", ["verify", ...flags, ...command], here.folder, token, said),
   );

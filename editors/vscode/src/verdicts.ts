@@ -27,6 +27,7 @@ const COLOURS: Record<Verdict["verdict"], string> = {
   undecided: "editorInfo.foreground",
   "not exercised": "disabledForeground",
 };
+const BASES: Record<string, string> = { t4: "a T4", gpu: "a GPU", phantom: "a phantom", cpu: "the CPU" };
 const ORDER: Verdict["verdict"][] = ["confirmed", "undecided", "not exercised", "refuted"];
 
 export class Verdicts implements vscode.Disposable {
@@ -114,7 +115,7 @@ export class Verdicts implements vscode.Disposable {
       {
         range: editor.document.lineAt(line).range,
         hoverMessage: `**${verdict}** (${basis}) \`${finding.rule}\`${said ? `: ${said}` : ""}`,
-        renderOptions: { after: { contentText: `${verdict} on ${basis}${said ? `: ${shortened(said)}` : ""}`, color } },
+        renderOptions: { after: { contentText: `${verdict} on ${BASES[basis] ?? basis}${said ? `: ${shortened(said)}` : ""}`, color } },
       },
     ];
   }

@@ -1,11 +1,12 @@
-// Drives a real VS Code (code-server) in a real browser: install, open, see, fix, save; a notebook; a verified run.
+// Drives a real VS Code (code-server) in a real browser: install, open, see, fix, save; a run verified on a phantom T4;
+// a notebook; another target; a Python without t4lint.
 //
 //   CODE_SERVER=.../out/node/entry.js PYTHON=.../bin/python node test/e2e.mjs [FOLDER_FOR_SCREENSHOTS]
 //
 // PYTHON is an interpreter with t4lint[lsp] and torch. Exits with 0 when every step was seen.
 
 import { spawn, execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -37,10 +38,27 @@ for x, y in loader:
     optimizer.step()
 `;
 
+/** A program whose findings get a verdict of each kind (examples/verify_me.py of the repository). */
+const EXAMPLE = path.join(here, "verify_me.py");
+
 const work = mkdtempSync(path.join(tmpdir(), "t4lint-e2e-"));
 const project = path.join(work, "project");
 const port = 20_000 + (process.pid % 10_000);
+const settingsFile = path.join(work, "user", "User", "settings.json");
 const common = ["--extensions-dir", path.join(work, "extensions"), "--user-data-dir", path.join(work, "user")];
+
+function configure(interpreter) {
+  const settings = {
+    "t4lint.interpreter": interpreter,
+    "workbench.startupEditor": "none",
+    "telemetry.telemetryLevel": "off",
+    "files.autoSave": "off",
+    "editor.minimap.enabled": false,
+    "window.commandCenter": false,
+    "security.workspace.trust.enabled": false,
+  };
+  writeFileSync(settingsFile, JSON.stringify(settings));
+}
 
 function prepare() {
   mkdirSync(path.join(work, "user", "User"), { recursive: true });
@@ -51,17 +69,8 @@ function prepare() {
   const cells = [cell(head.split(/(?<=\n)/)), cell(`for ${loop}`.split(/(?<=\n)/))];
   const metadata = { language_info: { name: "python" } };
   writeFileSync(path.join(project, "lesson.ipynb"), JSON.stringify({ cells, metadata, nbformat: 4, nbformat_minor: 5 }));
-  const settings = {
-    "t4lint.interpreter": python,
-    "t4lint.verify.device": "cpu",
-    "workbench.startupEditor": "none",
-    "telemetry.telemetryLevel": "off",
-    "files.autoSave": "off",
-    "editor.minimap.enabled": false,
-    "window.commandCenter": false,
-    "security.workspace.trust.enabled": false,
-  };
-  writeFileSync(path.join(work, "user", "User", "settings.json"), JSON.stringify(settings));
+  copyFileSync(EXAMPLE, path.join(project, "verify_me.py"));
+  configure(python);
   execFileSync(process.execPath, [server, ...common, "--install-extension", vsix], { stdio: "inherit" });
 }
 
@@ -161,20 +170,63 @@ async function hover(page) {
 }
 
 async function verified(page) {
-  await page.setViewportSize({ width: 2000, height: 700 });
+  await page.setViewportSize({ width: 2100, height: 1000 });
   await command(page, "View: Toggle Panel Visibility");
+  await open(page, "verify_me.py");
+  await page.locator(".squiggly-warning").first().waitFor({ timeout: PATIENCE });
   await command(page, "View: Toggle Primary Side Bar Visibility");
-  await command(page, "t4lint: Verify this script");
-  await page.locator(".monaco-dialog-box button, .monaco-dialog-box .monaco-button").filter({ hasText: "Run it" }).click();
-  const tab = page.locator(".tab").filter({ hasText: "t4lint: verdicts" });
-  await tab.waitFor({ timeout: PATIENCE });
+  await command(page, "t4lint: Verify this script on a phantom T4");
+  const dialog = page.locator(".monaco-dialog-box");
+  await dialog.filter({ hasText: "t4lint verify --device phantom -- python verify_me.py" }).waitFor({ timeout: PATIENCE });
+  await dialog.locator("button, .monaco-button").filter({ hasText: "Run it" }).click();
+  await page.locator(".tab").filter({ hasText: "t4lint: verdicts" }).waitFor({ timeout: PATIENCE });
   const outer = page.frameLocator("iframe.webview.ready").first();
   const table = outer.frameLocator("iframe#active-frame").locator("table");
   await table.waitFor({ timeout: PATIENCE });
-  step(`verdicts of a run: ${(await table.innerText()).split("\n").slice(1, 3).join(" | ")}`);
+  const rows = (await table.innerText()).split("\n").map((row) => row.split("\t")[0]);
+  for (const verdict of ["confirmed", "refuted", "not exercised"]) {
+    if (!rows.includes(verdict)) {
+      throw new Error(`no verdict "${verdict}" among ${rows}`);
+    }
+  }
+  step(`verdicts of a run on a phantom T4: ${await table.locator("tr").nth(1).innerText()}`.replace(/\s+/g, " "));
+  await page.waitForFunction(besideALine, "confirmed on a phantom", { timeout: PATIENCE });
+  step("a verdict beside the line that it is about");
   await shot(page, "verdicts");
   await page.setViewportSize(SIZE);
   await command(page, "View: Toggle Primary Side Bar Visibility");
+}
+
+/** Runs in the browser: texts beside lines are in style sheets only. */
+function besideALine(text) {
+  const spans = [...document.querySelectorAll(".view-line span")];
+  return spans.some((span) => getComputedStyle(span, "::after").content.includes(text));
+}
+
+async function target(page) {
+  await open(page, "train.py");
+  await page.locator(".statusbar-item").filter({ hasText: /^\s*t4\s*$/ }).click();
+  await page.locator(".quick-input-widget input").fill("l4");
+  await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: /^l4/ }).first().click();
+  await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ timeout: PATIENCE });
+  await command(page, "View: Toggle Problems");
+  const row = page.locator(".markers-panel .monaco-list-row").filter({ hasText: "on an L4" });
+  await row.first().waitFor({ timeout: PATIENCE });
+  step("another target from the status bar, and what is said for it");
+}
+
+/** Settings that change while the editor runs; nothing is installed before a person says so. */
+async function missing(page) {
+  const bare = path.join(work, "bare");
+  execFileSync(python, ["-m", "venv", "--without-pip", bare]);
+  configure(path.join(bare, "bin", "python"));
+  const offer = page.locator(".notification-list-item").filter({ hasText: "t4lint is not installed in" });
+  await offer.waitFor({ timeout: PATIENCE });
+  await offer.locator(".monaco-button").filter({ hasText: /^Install$/ }).waitFor({ timeout: PATIENCE });
+  if (readdirSync(path.join(bare, "bin")).some((name) => name.startsWith("t4lint"))) {
+    throw new Error("t4lint was installed without a word");
+  }
+  step("a Python without t4lint: an offer to install it");
 }
 
 async function notebook(page) {
@@ -203,6 +255,8 @@ async function main() {
       await hover(page);
       await verified(page);
       await notebook(page);
+      await target(page);
+      await missing(page);
     } catch (error) {
       await shot(page, "failed");
       printLogs();

@@ -14,12 +14,13 @@ Use the name that the finding gives, or pin the library to a version that has th
 
 When an older version is installed and nothing in the project says so: pin it (`transformers==4.46.3` in requirements.txt
 or in the notebook's `pip install`), and the finding goes. Without a pin it is a note, since the newest version is
-presumed. Arguments that the project's own subclass declares are not reported.
+presumed. Arguments that the project's own subclass declares are not reported, nor old names of TRL's after
+`import unsloth`, which rebuilds TRL's trainers so that they take them.
 
 ## Sources
 
 * transformers wheels 4.30 to 5.24 and trl wheels 0.7 to 1.16; the errors were run on transformers 5.24 and trl 1.16. Each
-  row of the table beside this rule names its own
+  row of the table beside this rule names its own; unsloth 2025.12 `trainer.py` for the names that it still takes
 """
 
 from __future__ import annotations
@@ -124,6 +125,8 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
 
 
 def _gone(trace: Trace, row: Row) -> Fact:
+    if row.library == "trl" and "unsloth" in trace.imported:  # its trainers and configurations take the old names
+        return FALSE
     version = trace.versions.get(row.library)
     if version is None:  # the newest is presumed
         return Fact(True, (Value("no version is pinned", likely=True),))

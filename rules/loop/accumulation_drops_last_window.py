@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Backward, Fact, Step, Trace
+from t4lint.trace import FALSE, Backward, Fact, Step, Trace, ZeroGrad
 from t4lint.trace.questions import accumulated, windows
 
 
@@ -37,7 +37,7 @@ from t4lint.trace.questions import accumulated, windows
     "gradients leak into the next epoch or are lost.",
     help="Step also where `i + 1 == len(loader)`.",
     triggers=("%",),
-    reads=(Backward, Step),
+    reads=(Backward, Step, ZeroGrad),
 )
 def accumulation_drops_last_window(trace: Trace) -> Iterator[Candidate]:
     seen = set()

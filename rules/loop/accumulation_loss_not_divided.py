@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, InsertBefore, Written, rule
-from t4lint.trace import Backward, GradientRead, Optimizer, Step, Trace
+from t4lint.trace import Backward, GradientRead, Optimizer, Step, Trace, ZeroGrad
 from t4lint.trace.questions import accumulated, windows
 
 
@@ -43,7 +43,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     "the batch{effect}.",
     help="Divide the loss by the number of micro-batches before `backward()`.",
     triggers=("backward",),
-    reads=(Backward, GradientRead, Optimizer, Step),
+    reads=(Backward, GradientRead, Optimizer, Step, ZeroGrad),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Divide the loss by the number of micro-batches",

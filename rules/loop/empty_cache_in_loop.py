@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from t4lint.rule import Candidate, DropStatement, Edit, rule
 from t4lint.trace import Backward, Call, Fact, Trace, Value, unknown
 
+WHOLE_LOOP = ("Trainer", "Lightning")
 FUNCTION = "torch.cuda.empty_cache"
 
 
@@ -53,7 +54,8 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
 def empty_cache_in_loop(trace: Trace) -> Iterator[Candidate]:
     """At every step: in the innermost loop of a backward, as often as it. Such a loop is traced for two iterations or more."""
     calls = [call for call in trace.all(Call) if call.function == FUNCTION]
-    backwards = Counter((backward.key, backward.loops) for backward in trace.all(Backward))
+    # an engine's own loop is inside one call: what is beside it in a loop over folds runs once a training
+    backwards = Counter((it.key, it.loops) for it in trace.all(Backward) if it.engine not in WHOLE_LOOP)
     for call in {call.key: call for call in reversed(calls)}.values():
         times = sum(other.key == call.key and other.loops == call.loops for other in calls)
         most = max((count for (_, loops), count in backwards.items() if loops and loops == call.loops), default=0)

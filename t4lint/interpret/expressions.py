@@ -29,6 +29,7 @@ from t4lint.interpret.values import (
     Symbol,
     Tensor,
     Unknown,
+    by_iteration,
     replace_origins,
     with_origin,
 )
@@ -725,7 +726,7 @@ def _conditional(m: Machine, node: cst.IfExp) -> Abstract:
     body, orelse = (node.orelse, node.body) if negated else (node.body, node.orelse)
     yes, no = m.fork(name, lambda: evaluate(m, body), lambda: evaluate(m, orelse))
     if isinstance(test, Unknown) and test.varies:
-        return yes if m.is_module(yes) else Unknown("changes from one iteration to the next", varies=True)
+        return yes if m.is_module(yes) else by_iteration(yes, no)
     joined: Abstract = m.joined(name, yes, no)
     return joined
 

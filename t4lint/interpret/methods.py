@@ -23,6 +23,7 @@ from t4lint.interpret.values import (
     Symbol,
     Tensor,
     Unknown,
+    is_none,
 )
 from t4lint.libraries import registry
 from t4lint.libraries.api import Arguments
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
     """`receiver.name`, not called."""
-    receiver = m.resolve(receiver)
+    receiver = there(m, receiver)
     if isinstance(receiver, Choice):
         return m.mapped(receiver, lambda leaf: attribute(m, leaf, name))
     if isinstance(receiver, Symbol):
@@ -61,6 +62,17 @@ def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
     if isinstance(receiver, Unknown):
         return Unknown(receiver.reason, receiver.origins, receiver.varies, f"{receiver.uid}.{name}", receiver.autocast)
     return unknown_from(f"attribute {name}", receiver)
+
+
+def there(m: Machine, receiver: Abstract) -> Abstract:
+    """What an attribute or a method is asked of: where it may be None or an object, the run only goes on with the object."""
+    receiver = m.resolve(receiver)
+    while isinstance(receiver, Choice):
+        yes, no = m.resolve(receiver.yes), m.resolve(receiver.no)
+        if is_none(yes) == is_none(no):
+            return receiver
+        receiver = m.resolve(no if is_none(yes) else yes)
+    return receiver
 
 
 def constant_attribute(value: Const, name: str) -> Abstract:
@@ -122,7 +134,7 @@ def class_attribute(m: Machine, cls: Class, name: str) -> Abstract:
 def call_method(m: Machine, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:
     """`receiver.name(...)`."""
     m.tick()
-    receiver = m.resolve(receiver)
+    receiver = there(m, receiver)
     if isinstance(receiver, Choice):
         choice = receiver
         yes, no = m.fork(

@@ -28,6 +28,7 @@ from t4lint.interpret.values import (
     Symbol,
     Tensor,
     Unknown,
+    by_iteration,
     replace_origins,
 )
 from t4lint.libraries import registry
@@ -549,9 +550,7 @@ def sometimes(m: Machine, yes: Callable[[], Completion], no: Callable[[], Comple
             alike = all(
                 isinstance(v, Const) and isinstance(current, Const) and v.value == current.value for v in changed
             )
-            m.write(
-                mapping, key, changed[0] if alike else Unknown("changes from one iteration to the next", varies=True)
-            )
+            m.write(mapping, key, changed[0] if alike else by_iteration(*changed))
         elif changed:
             m.write(mapping, key, changed[0])
     return None

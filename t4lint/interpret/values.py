@@ -403,6 +403,20 @@ def replace_origins(value: Abstract, origins: Provenance) -> Abstract:
     return value
 
 
+def is_none(value: Abstract) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def by_iteration(*values: Abstract) -> Abstract:
+    """One of these values in one iteration, another in the next. An object that may be missing stays an object: whoever calls
+    its methods has it."""
+    unknown = Unknown("changes from one iteration to the next", varies=True)
+    objects = [value for value in values if isinstance(value, (Object, Instance))]
+    if len(values) == 2 and len(objects) == 1 and any(is_none(value) for value in values):
+        return Choice(unknown.uid, objects[0], Const(None))
+    return unknown
+
+
 def leaves(value: Abstract) -> Iterator[Abstract]:
     """The possible values of a value."""
     if isinstance(value, Choice):

@@ -33,6 +33,7 @@ from t4lint.libraries.families import find_family
 from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_name, unknown_facts
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import inside_no_sync, say_collective
+from t4lint.libraries.torch_layers import layer_parameters
 from t4lint.libraries.torch_operations import after, exact, exact_dtype
 from t4lint.trace import (
     Attention,
@@ -237,43 +238,6 @@ def _sum(parts: list[Abstract], seen: set[int]) -> int | None:
                 return None
             total += count
     return total
-
-
-def layer_parameters(call: Call, name: str) -> int | None:
-    """Weights and biases of one layer, from its constructor (torch.nn, the same formulas since 1.0)."""
-    numbers = [call.machine.resolve(value) for value in call.arguments.positional]
-    given = {key: call.machine.resolve(value) for key, value in call.arguments.keywords.items()}
-
-    def number(key: str, position: int, default: int | None = None) -> int | None:
-        value = given.get(key) or (numbers[position] if position < len(numbers) else None)
-        if value is None:
-            return default
-        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
-
-    bias = 0 if isinstance(given.get("bias"), Const) and given["bias"].value is False else 1
-    if name == "Linear":
-        inputs, outputs = number("in_features", 0), number("out_features", 1)
-        return None if inputs is None or outputs is None else inputs * outputs + bias * outputs
-    if name.startswith(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")):
-        inputs, outputs, kernel, groups = (
-            number("in_channels", 0),
-            number("out_channels", 1),
-            number("kernel_size", 2),
-            number("groups", 7, 1),
-        )
-        if None in (inputs, outputs, kernel, groups) or groups == 0:
-            return None
-        dimensions = int(name[-2])
-        return int(inputs * outputs * kernel**dimensions // groups + bias * outputs)  # type: ignore[operator]
-    if name == "Embedding":
-        rows, width = number("num_embeddings", 0), number("embedding_dim", 1)
-        return None if rows is None or width is None else rows * width
-    if name.startswith(("BatchNorm", "LayerNorm", "GroupNorm")):
-        width = number("num_features", 0) or number("normalized_shape", 0)
-        return 2 * width if width is not None else None
-    if name.startswith(("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "Bilinear", "Lazy", "Identity")):
-        return 0 if name == "Identity" else None
-    return 0
 
 
 def default_dtype(m: Any) -> Abstract:
@@ -737,11 +701,7 @@ def checkpointing(call: Call) -> Abstract:
 
 @methods("module", "zero_grad")
 def module_zero_grad(call: Call) -> Abstract:
-    call.machine.emit(
-        ZeroGrad,
-        subject=getattr(inner(call.receiver), "uid", ""),
-        set_to_none=call.argument("set_to_none", 0, Const(True)),
-    )
+    cleared(call, getattr(inner(call.receiver), "uid", ""))
     return NONE
 
 
@@ -880,7 +840,7 @@ def say_backward(
     )
     m.globals.setdefault("$carried", set()).update(facts.kept)
     m.globals["$backward depth"], m.globals["$backward sometimes"] = len(m.logs), m.sometimes
-    m.globals["$backward numbered"] = m.numbered
+    m.globals["$backward numbered"], m.globals["$backward loops"] = m.numbered, len(m.loops)
     micro = m.globals.get("$backwards", ())
     m.write(m.globals, "$backwards", (*micro[-31:], facts))
 
@@ -1209,8 +1169,17 @@ def plain_step(call: Call) -> Abstract:
 
 @methods("optimizer", "zero_grad")
 def zero_grad(call: Call) -> Abstract:
-    call.machine.emit(ZeroGrad, subject=call.receiver.uid, set_to_none=call.argument("set_to_none", 0, Const(True)))
+    cleared(call, call.receiver.uid)
     return NONE
+
+
+def cleared(call: Call, subject: str) -> None:
+    m = call.machine
+    m.emit(ZeroGrad, subject=subject, set_to_none=call.argument("set_to_none", 0, Const(True)))
+    if len(m.loops) < m.globals.get(
+        "$backward loops", 0
+    ):  # between two epochs: what the last batches left over is gone
+        m.write(m.globals, "$backwards", ())
 
 
 @methods("optimizer", "*")

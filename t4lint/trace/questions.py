@@ -19,6 +19,7 @@ from t4lint.trace.events import (
     ProcessGroup,
     Scaler,
     Step,
+    ZeroGrad,
 )
 from t4lint.trace.trace import Trace
 from t4lint.trace.values import FALSE, Fact, Value
@@ -136,11 +137,13 @@ def any_launch(trace: Trace, judge: Callable[[Launch], Fact]) -> Fact:
 
 def windows(trace: Trace) -> Iterator[tuple[Step, list[Backward]]]:
     """Each optimizer step of the program's own, with the backwards since the step before it. A step of which it is not known
-    when it comes ends no window."""
+    when it comes ends no window; gradients that are cleared between two epochs begin one."""
     since: list[Backward] = []
     for event in trace.events:
         if isinstance(event, Backward) and not event.engine:
             since.append(event)
+        elif isinstance(event, ZeroGrad) and since and len(event.loops) < len(since[-1].loops):
+            since = []
         elif isinstance(event, Step) and not event.engine and event.backwards.known:
             yield event, since
             since = []

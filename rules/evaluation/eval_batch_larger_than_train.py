@@ -51,7 +51,7 @@ def eval_batch_larger_than_train(trace: Trace) -> Iterator[Candidate]:
             continue
         train, evaluation = engine.micro_batch, engine.eval_micro_batch
         larger = train.test(lambda batch: batch <= SMALL_BATCH)
-        larger &= Fact(evaluation.it > train.it if evaluation.known and train.known else None, (evaluation,))
+        larger &= _more(evaluation, train)
         larger &= engine.evaluates.test(lambda strategy: str(strategy).rpartition(".")[2].lower() != "no")
         larger &= (step.parameters if step else Value(unknown="nothing trains")).test(
             lambda count: count >= LARGE_MODEL
@@ -68,6 +68,10 @@ def eval_batch_larger_than_train(trace: Trace) -> Iterator[Candidate]:
                 "why": "" if _written(evaluation) else ", the library's default",
             },
         )
+
+
+def _more(one: Value, other: Value) -> Fact:
+    return one.test(lambda number: number > other.it)
 
 
 def _written(value: Value) -> bool:

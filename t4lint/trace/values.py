@@ -79,9 +79,15 @@ class Value:
         return not self.unknown
 
     def test(self, judge: Callable[[Any], bool | None], if_unknown: bool | None = None) -> Fact:
-        """Judge the value; `if_unknown` is the presumption for an unknown one (the fact is then only likely)."""
+        """Judge the value; `if_unknown` is the presumption for an unknown one (the fact is then only likely).
+
+        A value of a kind that the judge has no answer for (a None or a text where a number belongs) decides nothing.
+        """
         if self.known:
-            return Fact(judge(self.it), (self,))
+            try:
+                return Fact(judge(self.it), (self,))
+            except (TypeError, ValueError, AttributeError, LookupError):
+                return Fact(None, (self,))
         if if_unknown is None:
             return Fact(None, (self,))
         return Fact(if_unknown, (replace(self, likely=True),))

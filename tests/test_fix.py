@@ -383,6 +383,14 @@ TAILS = st.sampled_from(["", "\n", "# end", "\n\n\ny = [  # kept\n  1,\n]\n", "\
 SAFE = [program_of(path) for path in RESULTS if path.is_file() and not is_unsafe(program_of(path))]
 
 
+def is_python(text: bytes) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     program=st.sampled_from(SAFE), head=WRAPPERS, tail=TAILS, newline=st.sampled_from(["\n", "\r\n"]), bom=st.booleans()
@@ -398,7 +406,7 @@ def test_every_other_byte_stays(
     file.write_bytes(data)
     done = fixed(folder, extend_select=(program.parent.name,) if program.parent.name in OFF else ())
     now = file.read_bytes()
-    ast.parse(now)
+    assert is_python(now) or not is_python(data)  # some fixtures have syntax that is newer than the Python that runs this
     assert now.startswith(codecs.BOM_UTF8) is bom
     assert (b"\r\n" in now) is (newline == "\r\n") and now.count(b"\n") == now.replace(b"\r\n", b"").count(
         b"\n"

@@ -406,7 +406,9 @@ def test_every_other_byte_stays(
     file.write_bytes(data)
     done = fixed(folder, extend_select=(program.parent.name,) if program.parent.name in OFF else ())
     now = file.read_bytes()
-    assert is_python(now) or not is_python(data)  # some fixtures have syntax that is newer than the Python that runs this
+    assert is_python(now) or not is_python(
+        data
+    )  # some fixtures have syntax that is newer than the Python that runs this
     assert now.startswith(codecs.BOM_UTF8) is bom
     assert (b"\r\n" in now) is (newline == "\r\n") and now.count(b"\n") == now.replace(b"\r\n", b"").count(
         b"\n"

@@ -430,6 +430,8 @@ CASES: list[Case] = [
     ("fp16-reduction", "square", [YES], trace(operation("square", dtype=Value("float16"), autocast=Value("none")))),
     ("fp16-reduction", "on the CPU", [NO], trace(operation("square", dtype=Value("float16"), device=Value("cpu")))),
     ("fp16-reduction", "unknown", [MAYBE], trace(operation("var", dtype=DARK))),
+    ("fp16-reduction", "in tanh", [NO], trace(operation("square", dtype=Value("float16"), absorbed=Value(True)))),
+    ("fp16-reduction", "somewhere", [MAYBE], trace(operation("square", dtype=Value("float16"), absorbed=DARK))),
     ("softmax-over-fully-masked-row", "two", [YES], trace(operation("masked softmax", constant=Value(2)))),
     ("softmax-over-fully-masked-row", "one", [NO], trace(operation("masked softmax", constant=Value(1)))),
     ("softmax-over-fully-masked-row", "unknown", [MAYBE], trace(operation("masked softmax", constant=DARK))),

@@ -13,7 +13,9 @@ Compute it in float32: `x.float().pow(2)`, or use `torch.nn.functional.rms_norm`
 ## When it is right to ignore it
 
 When the values are known to be small. Under autocast the rule speaks on request only; by default it speaks where the
-model itself is in fp16. Only tensors that are float16 for certain are judged.
+model itself is in fp16. Only tensors that are float16 for certain are judged, and a square is not reported where only `tanh`,
+`sigmoid`, `erf`, a clamp, a comparison, `exp` of its negative or a number divided by it takes it: inf gives there what any large
+number gives. GELU written out is such a case. (Its gradient is finite too with `x * x`; with `x**3` it is NaN from 147 on.)
 
 ## Sources
 
@@ -25,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import Operation, Trace
+from t4lint.trace import NOT_SAID, Operation, Trace
 from t4lint.trace.questions import first_of_each, on_gpu
 
 ROLES = ("square", "var", "std")
@@ -46,4 +48,5 @@ def fp16_reduction(trace: Trace) -> Iterator[Candidate]:
         if operation.role in ROLES:
             half = on_gpu(operation.device) & operation.dtype.equals("float16")
             in_autocast = operation.autocast.it != "none"
-            yield Candidate(operation, half, on_request=in_autocast)
+            spreads = ~operation.absorbed.equals(True, if_unknown=False if operation.absorbed == NOT_SAID else None)
+            yield Candidate(operation, half & spreads, on_request=in_autocast)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from t4lint.interpret import ranks
-from t4lint.interpret.operators import COMPARISON, binary, origins_of, tensor_of, unknown_from
+from t4lint.interpret.operators import COMPARISON, binary, negative, origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
     Abstract,
@@ -502,7 +502,7 @@ def _unary(m: Machine, node: cst.UnaryOperation) -> Abstract:
 
     def apply(leaf: Abstract) -> Abstract:
         if isinstance(leaf, Tensor):
-            return leaf
+            return negative(leaf) if isinstance(node.operator, cst.Minus) else leaf
         if isinstance(leaf, Const) and isinstance(leaf.value, (int, float)):
             if isinstance(node.operator, cst.Minus):
                 if leaf.origins and leaf.origins[0].node is node.expression:
@@ -603,6 +603,11 @@ def compare(m: Machine, name: str, left: Abstract, right: Abstract) -> Abstract:
         if there is None:
             return Unknown(f"whether {left.value} is set", uid=test if name == "In" else f"not({test})")
         return Const(there is (name == "In"))
+    for side in (left, right):
+        if isinstance(side, Tensor) and side.facts.squares:
+            from t4lint.libraries import overflows
+
+            overflows.end(m, side.facts, Const(True))
     return m.mapped(left, lambda a: m.mapped(right, lambda b: _compare_ranks(name, a, b)))
 
 

@@ -169,6 +169,12 @@ def rescaled(name: str, left: Abstract, right: Abstract, result: Tensor) -> Tens
     return Tensor(replace(result.facts, divisor=None, divisor_origins=()))
 
 
+def negative(tensor: Tensor) -> Tensor:
+    """`-x`: what overflows in it has the other sign."""
+    flipped = frozenset((place, -sign) for place, sign in tensor.facts.squares)
+    return Tensor(replace(tensor.facts, squares=flipped) if flipped else tensor.facts, tensor.origins)
+
+
 def tensor_of(*values: Abstract) -> Tensor:
     """A tensor computed from operands, with their joint facts."""
     facts = None

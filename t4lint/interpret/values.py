@@ -299,7 +299,8 @@ class TensorFacts:
     `math_origins`: why the math has that dtype. `reduced`: what made one number of it ("mean", "sum", "?"), and `divisor`
     the product of the plain numbers that it was divided by since, None where one of them is not known. `kept`: places
     that carry it over the iterations of a loop. `copies`: copies to the host, started without waiting, that it is made of.
-    `pinned`: who put it into page-locked memory, "loader" or "call".
+    `pinned`: who put it into page-locked memory, "loader" or "call". `squares`: squares that it is made of, which are inf where
+    they overflow, each with its sign (0: not known).
     """
 
     dtype: str = ""
@@ -318,6 +319,7 @@ class TensorFacts:
     kept: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
     pinned: str = ""
+    squares: frozenset[tuple[str, int]] = frozenset()
     parameter: bool = False  # made by nn.Parameter; nothing that is computed from it is one
 
     def joined(self, other: TensorFacts) -> TensorFacts:
@@ -331,6 +333,7 @@ class TensorFacts:
                 graph=lead.graph or data.graph,
                 kept=lead.kept | data.kept,
                 copies=lead.copies | data.copies,
+                squares=lead.squares | data.squares,
             )
         reduced, divisor, divisor_origins = self.scale_with(other)
         return TensorFacts(
@@ -350,6 +353,7 @@ class TensorFacts:
             kept=self.kept | other.kept,
             copies=self.copies | other.copies,
             pinned=self.pinned if self.pinned == other.pinned else "",
+            squares=self.squares | other.squares,
         )
 
     def scale_with(self, other: TensorFacts) -> tuple[str, float | None, Provenance]:

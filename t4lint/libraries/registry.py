@@ -190,15 +190,24 @@ def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
     handler = CALLS.get(name)
     short = name.rpartition(".")[2]
     if handler is not None:
-        return ungraphed(m, short, handler(call))
+        return computed(m, short, arguments, handler(call), method=False)
     prefix = name.rpartition(".")[0]
     while prefix:
         handler = CALLS.get(f"{prefix}.*")
         if handler is not None:
-            return ungraphed(m, short, handler(call))
+            return computed(m, short, arguments, handler(call), method=False)
         prefix = prefix.rpartition(".")[0]
     own = carried(m, name)
     return m.call(own, arguments) if own is not None else library_default(call)
+
+
+def computed(m: Any, name: str, arguments: Arguments, result: Abstract, method: bool) -> Abstract:
+    """What a library's function or a tensor's method returns: with its graph, and what became of an overflow."""
+    if isinstance(result, Tensor) and result.facts.squares:
+        from t4lint.libraries import overflows
+
+        result = overflows.passed(m, name, arguments, result, method)
+    return ungraphed(m, name, result)
 
 
 # Libraries of models that programs train; their own repositories carry them, with helpers that no model here describes.
@@ -461,11 +470,12 @@ def call_tensor_method(m: Any, tensor: Tensor, name: str, arguments: Arguments) 
     load("torch")
     handler = METHODS.get(("tensor", name))
     if handler is not None:
-        return ungraphed(m, name, handler(Call(m, f"torch.Tensor.{name}", arguments, None, tensor)))
+        result = handler(Call(m, f"torch.Tensor.{name}", arguments, None, tensor))
+        return computed(m, name, arguments, result, method=True)
     from t4lint.libraries.torch_operations import after
 
     others = [value for value in arguments.values() if isinstance(value, Tensor)]
-    return ungraphed(m, name, after(m, name, tensor, tensor_of(tensor, *others)))
+    return computed(m, name, arguments, after(m, name, tensor, tensor_of(tensor, *others)), method=True)
 
 
 def arithmetic(m: Any, name: str, left: Abstract, right: Abstract, result: Tensor) -> Abstract:

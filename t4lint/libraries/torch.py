@@ -27,6 +27,7 @@ from t4lint.interpret.values import (
     Unknown,
     leaves,
 )
+from t4lint.libraries import overflows
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.arrays import torch_array
 from t4lint.libraries.families import find_family
@@ -298,6 +299,8 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     outermost = m.in_forward == 0
     if not facts.models:  # data: how it was prepared does not matter to the arithmetic of the step
         facts = replace(facts, math=frozenset(), autocast=frozenset())
+    if facts.squares:
+        facts = overflow_into(m, target, facts)
     weightless = isinstance(target, Instance) and parameter_count(target) == 0
     if not outermost and isinstance(target, Object) and not has_matmul(target):
         return Tensor(facts if target.name.rpartition(".")[2].startswith("Dropout") else replace(facts))
@@ -340,6 +343,16 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         device=state(target, "$device"), layout=layout_of(m, target),
     )  # fmt: skip
     return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
+
+
+def overflow_into(m: Any, module: Any, facts: TensorFacts) -> TensorFacts:
+    """A square goes into a module: a layer is as its function, and the project's own says itself what it does with it."""
+    if not isinstance(module, Object):
+        return replace(facts, squares=frozenset())
+    name = module.name.rpartition(".")[2].lower()
+    into = overflows.passed(m, "dropout" if name.startswith("dropout") else name, Arguments(), Tensor(facts))
+    assert isinstance(into, Tensor)
+    return into.facts
 
 
 def layout_of(m: Any, module: Any) -> Abstract:

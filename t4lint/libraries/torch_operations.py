@@ -12,6 +12,7 @@ from typing import Any
 
 from t4lint.interpret.operators import tensor_of
 from t4lint.interpret.values import Abstract, Const, Instance, Object, Symbol, Tensor, TensorFacts, Unknown
+from t4lint.libraries import overflows
 from t4lint.libraries.api import Arguments, Call, attribute, calls, methods
 from t4lint.libraries.torch_autocast import active_dtype, dtype_name
 from t4lint.trace import Operation
@@ -121,22 +122,32 @@ def arithmetic(m: Any, name: str, left: Abstract, right: Abstract, result: Tenso
             return with_lost(m, tensor, m.resolve(number))
     elif name == "Multiply" and isinstance(left, Tensor) and isinstance(right, Tensor):
         if left.facts is right.facts and exact_dtype(m, left) == "float16":
-            say_overflow(m, "square", left)
+            return squared(m, left, result, 1 if left is right else 0)  # `-x * x` is no square
     elif name == "Power" and isinstance(left, Tensor) and isinstance(right, Const) and right.value == 2:
-        square(m, left)
+        return square(m, left, result)
     elif name == "Divide" and isinstance(right, Tensor):
         say_lost(m, "division", right)
+    return overflows.combined(m, name, left, right, result) if result.facts.squares else result
+
+
+def square(m: Any, tensor: Tensor, result: Abstract) -> Abstract:
+    """`x.pow(2)` and `x ** 2`: float32 under autocast, else of the tensor's dtype."""
+    if exact_dtype(m, tensor) == "float16" and active_dtype(m) == "none" and isinstance(result, Tensor):
+        return squared(m, tensor, result)
     return result
 
 
-def square(m: Any, tensor: Tensor) -> None:
-    """`x.pow(2)` and `x ** 2`: float32 under autocast, else of the tensor's dtype."""
-    if exact_dtype(m, tensor) == "float16" and active_dtype(m) == "none":
-        say_overflow(m, "square", tensor)
+def squared(m: Any, tensor: Tensor, result: Tensor, sign: int = 1) -> Tensor:
+    say_overflow(m, "square", tensor)
+    known = exact_dtype(m, result)
+    facts = overflows.begun(m, replace(result.facts, squares=frozenset()), sign)
+    return Tensor(exact(m, facts, known) if known else facts)
 
 
 def say_overflow(m: Any, what: str, tensor: Tensor) -> None:
-    m.emit(Operation, what, dtype=Const("float16"), autocast=region(m), device=device(m, tensor))
+    m.emit(
+        Operation, what, dtype=Const("float16"), autocast=region(m), device=device(m, tensor), absorbed=Const(False)
+    )
 
 
 def with_lost(m: Any, tensor: Tensor, number: Abstract) -> Tensor:
@@ -195,9 +206,8 @@ def sensitive_function(call: Call) -> Abstract:
 def power(call: Call) -> Abstract:
     m, tensor = call.machine, call.receiver
     exponent = m.resolve(call.arguments.get("exponent", 0) or Const(2))
-    if isinstance(exponent, Const) and exponent.value == 2:
-        square(m, tensor)
-    return after(m, call.name, tensor, tensor)
+    result = after(m, call.name, tensor, tensor)
+    return square(m, tensor, result) if isinstance(exponent, Const) and exponent.value == 2 else result
 
 
 @methods("tensor", "var", "std")

@@ -240,13 +240,15 @@ class Operation(Event):
     """An operation on tensors that the precision around it decides about: `role` is its name, such as "masked_fill".
 
     `dtype`: that of the tensor; `autocast`: dtype of the CUDA autocast region around it, "none" outside one;
-    `constant`: the number that goes into the tensor.
+    `constant`: the number that goes into the tensor. `absorbed`: is what overflows used only where inf and a large number give
+    the same, as in tanh or a comparison.
     """
 
     dtype: Value = NOT_SAID
     autocast: Value = NOT_SAID
     constant: Value = NOT_SAID
     device: Value = NOT_SAID
+    absorbed: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

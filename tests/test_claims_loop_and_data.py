@@ -32,23 +32,23 @@ def test_what_absorbs_an_overflow_gives_the_same_for_inf() -> None:
     """The tables in `t4lint/libraries/overflows.py`: inf and the largest number of float16 give the same."""
     import torch
 
-    from t4lint.libraries.overflows import ABSORBING, ABSORBING_NEGATIVE, CLAMPS
+    from t4lint.libraries.overflows import ABSORBING, ABSORBING_NEGATIVE, ABSORBING_POSITIVE, CLAMPS
 
-    few = {"heaviside": torch.tensor(0.5), "minimum": torch.tensor(9.0), "fmin": torch.tensor(9.0)}
+    few = {"heaviside": 0.5, "minimum": 9.0, "fmin": 9.0, "clamp_max": 6.0, "clamp_max_": 6.0}
     compared = {"lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal"}
 
     def result(name: str, value: float) -> Any:
         x = torch.full((2,), value, dtype=torch.float16)
         function = getattr(torch, name, None) or getattr(torch.nn.functional, name)
         if name in CLAMPS:
-            return function(x, **({} if name.startswith("clamp_max") else {"min": 0.0}), max=6.0)
-        other = few[name].half() if name in few else torch.tensor(5.0).half() if name in compared else None
+            return function(x, 0.0, 6.0)
+        other = torch.tensor(few.get(name, 5.0)).half() if name in few or name in compared else None
         return function(x, other) if other is not None else function(x)
 
-    for name in sorted(ABSORBING | CLAMPS):
+    for name in sorted(ABSORBING | ABSORBING_POSITIVE | CLAMPS):
         if name in ("isinf", "isfinite", "isnan", "min", "amin"):
             continue  # what asks for it; what picks the smallest of many
-        for sign in (1, -1):
+        for sign in (1,) if name in ABSORBING_POSITIVE else (1, -1):
             assert torch.allclose(result(name, sign * float("inf")), result(name, sign * 65504.0), atol=1e-4), name
     for name in sorted(ABSORBING_NEGATIVE):
         assert torch.equal(result(name, float("-inf")), result(name, -65504.0)), name

@@ -16,9 +16,11 @@ from t4lint.libraries.api import Arguments
 # inf gives what a large number gives, on both sides
 ABSORBING = frozenset({
     "tanh", "sigmoid", "erf", "erfc", "atan", "arctan", "hardtanh", "relu6", "hardsigmoid", "sign", "sgn", "heaviside", "reciprocal",
-    "minimum", "fmin", "argmin", "argmax", "argsort", "amin", "min", "lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal",
+    "argmin", "argmax", "argsort", "lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal",
     "greater", "greater_equal", "isfinite", "isinf", "isnan",
 })  # fmt: skip
+# so for inf only: what is smaller is taken
+ABSORBING_POSITIVE = frozenset({"minimum", "fmin", "min", "amin", "clamp_max", "clamp_max_"})
 # so for -inf only
 ABSORBING_NEGATIVE = frozenset({"exp", "exp2", "expm1", "softplus", "relu", "elu", "selu", "celu"})
 # inf stays inf, of the same sign
@@ -93,8 +95,11 @@ def passed(m: Any, name: str, arguments: Arguments, result: Abstract, method: bo
         return negative(result)
     if name in ("mul", "mul_", "div", "div_", "sub", "sub_", "where"):
         return Tensor(signed(result.facts, 0), result.origins)
-    if name in ABSORBING or (name in CLAMPS and _has_top(m, name, arguments, 1 if method else 2)):
+    if name in ABSORBING or (name in CLAMPS and _has_top(m, arguments, 1 if method else 2)):
         return Tensor(end(m, result.facts, Const(True)), result.origins)
+    if name in ABSORBING_POSITIVE:
+        falls = any(sign < 0 for _, sign in result.facts.squares)
+        return result if falls else Tensor(end(m, result.facts, Const(True)), result.origins)
     if name in ABSORBING_NEGATIVE:
         for place, sign in result.facts.squares:
             settle(m, place, Const(sign < 0) if sign else Unknown("the sign of what is squared"))
@@ -104,10 +109,10 @@ def passed(m: Any, name: str, arguments: Arguments, result: Abstract, method: bo
     return Tensor(end(m, result.facts, Const(False)), result.origins)
 
 
-CLAMPS = frozenset({"clamp", "clamp_", "clip", "clip_", "clamp_max", "clamp_max_"})
+CLAMPS = frozenset({"clamp", "clamp_", "clip", "clip_"})
 
 
-def _has_top(m: Any, name: str, arguments: Arguments, position: int) -> bool:
+def _has_top(m: Any, arguments: Arguments, position: int) -> bool:
     """Does a clamp bound its result from above?"""
     top = arguments.get("max", position)
-    return name.startswith("clamp_max") or (top is not None and m.truth(m.resolve(top)) is not False)
+    return top is not None and m.truth(m.resolve(top)) is not False

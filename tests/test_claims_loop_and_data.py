@@ -64,3 +64,95 @@ def test_gelu_written_out_is_right_where_its_square_overflows() -> None:
     assert y.tolist() == [1000.0, 0.0]
     assert x.grad is not None and x.grad.tolist() == [1.0, 0.0]
     assert (x * torch.rsqrt(x.pow(2).mean() + 1e-6)).tolist() == [0.0, 0.0]  # a norm is not
+
+
+# --- oom-recovery-in-except --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_tensors_of_a_failed_step_live_until_the_handler_is_left(named: bool) -> None:
+    import traceback
+    import weakref
+
+    import torch
+
+    alive: list[Any] = []
+
+    def step() -> None:
+        activation = torch.rand(4)
+        alive.append(weakref.ref(activation))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    if named:
+        try:
+            step()
+        except torch.OutOfMemoryError as error:
+            assert alive[-1]() is not None
+            assert "out of memory" in str(error)
+    else:
+        try:
+            step()
+        except torch.OutOfMemoryError:
+            assert alive[-1]() is not None
+    assert alive[-1]() is None
+    try:
+        step()
+    except torch.OutOfMemoryError as error:
+        traceback.clear_frames(error.__traceback__)
+        assert alive[-1]() is None
+
+
+# --- torch-load-weights-only-default -----------------------------------------------------------------------------
+
+
+def test_which_files_torch_load_refuses(tmp_path: Any) -> None:
+    import argparse
+    import pickle
+
+    import torch
+
+    net = torch.nn.Linear(2, 2)
+    args = argparse.Namespace(lr=0.1)
+    refused = {"module": net, "namespace": {"model": net.state_dict(), "args": args}}
+    for name, value in refused.items():
+        torch.save(value, tmp_path / name)
+        with pytest.raises(pickle.UnpicklingError, match="weights_only"):
+            torch.load(tmp_path / name)
+        torch.load(tmp_path / name, weights_only=False)
+    torch.save({"model": net.state_dict(), "args": vars(args)}, tmp_path / "plain")
+    assert torch.load(tmp_path / "plain")["args"] == {"lr": 0.1}
+
+
+# --- checkpointing-without-input-grads ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_reentrant_checkpointing_needs_an_input_that_asks_for_gradients(reentrant: bool) -> None:
+    """The mechanism in torch; what transformers 4.57.6 and peft make of it was executed apart, as the page says."""
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    layer = torch.nn.Linear(2, 2)
+    x = torch.rand(1, 2)
+    assert checkpoint(layer, x, use_reentrant=reentrant).requires_grad is not reentrant
+    assert checkpoint(layer, x.requires_grad_(), use_reentrant=reentrant).requires_grad
+
+
+def test_transformers_prepares_the_inputs_itself_since_5() -> None:
+    pytest.importorskip("peft")
+    pytest.importorskip("transformers")
+    import peft
+    import torch
+    import transformers
+
+    if int(transformers.__version__.partition(".")[0]) < 5:
+        pytest.skip("needs transformers 5")
+    config = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, vocab_size=32
+    )  # fmt: skip
+    model = peft.get_peft_model(transformers.LlamaForCausalLM(config), peft.LoraConfig(target_modules=["q_proj"]))
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+    model.train()
+    ids = torch.randint(0, 32, (1, 4))
+    model(input_ids=ids, labels=ids).loss.backward()
+    assert any(p.grad is not None for n, p in model.named_parameters() if "lora_" in n)

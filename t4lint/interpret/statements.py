@@ -845,6 +845,9 @@ def _try(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
         completion = completed(m, test, yes, no)
     else:
         completion = _try_body(m, node)
+        from t4lint.interpret import recovery
+
+        recovery.look(m, node)
     if node.finalbody is not None:
         last = execute(m, node.finalbody.body)
         completion = last if last is not None else completion

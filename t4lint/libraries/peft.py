@@ -50,7 +50,8 @@ def adapted(call: Call) -> Abstract:
 
 def adapter_fields(model: Object, config: Abstract) -> dict[str, Abstract]:
     """What a rule about adapters needs: the model's name, and the fields of the configuration as they were given."""
-    fields: dict[str, Abstract] = {}
+    quantization = model.attributes.get("$quantization")
+    fields: dict[str, Abstract] = {"quantization": quantization} if isinstance(quantization, Abstract) else {}
     checkpoint = model.attributes.get("$checkpoint")
     if isinstance(checkpoint, Abstract):
         fields["model"] = checkpoint
@@ -127,6 +128,9 @@ def prepared(call: Call) -> Abstract:
         m.emit(
             CallEvent, "prepared", model.uid, function="peft.prepare_model_for_kbit_training", arguments={"model": name}
         )
+        if m.truth(call.argument("use_gradient_checkpointing", 1, Const(True))) is not False:
+            done = {"done": Const(True)}
+            m.emit(CallEvent, "input grads", model.uid, function="enable_input_require_grads", arguments=done)
     return model
 
 

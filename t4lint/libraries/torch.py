@@ -707,9 +707,26 @@ def bookkeeping(call: Call) -> Abstract:
 
 @methods("module", "gradient_checkpointing_enable", "enable_gradient_checkpointing")
 def checkpointing(call: Call) -> Abstract:
-    call.machine.write(call.receiver.attributes, "$checkpointing", Const(True))
-    call.machine.emit(CallEvent, function="gradient_checkpointing_enable", arguments={})
+    m, module = call.machine, inner(call.receiver)
+    m.write(call.receiver.attributes, "$checkpointing", Const(True))
+    kind = reentrant(m, call.argument("gradient_checkpointing_kwargs", 0))
+    m.emit(
+        CallEvent, subject=getattr(module, "uid", ""), function="gradient_checkpointing_enable", arguments={"reentrant": kind}
+    )  # fmt: skip
     return NONE
+
+
+def reentrant(m: Any, options: Abstract | None) -> Abstract:
+    """Which kind of checkpointing a pretrained model takes: reentrant unless told otherwise, before transformers 5.0."""
+    given = m.resolve(options) if options is not None else NONE
+    note = "transformers checkpoints reentrantly by default, before 5.0"
+    default = Const(not m.at_least("transformers", "5.0"), (m.here("default", note),))
+    if isinstance(given, Const) and given.value is None:
+        return default
+    if isinstance(given, DictValue) and given.complete:
+        said = given.items.get("use_reentrant")
+        return m.resolve(said) if said is not None else default  # type: ignore[no-any-return]
+    return Unknown("how activations are checkpointed")
 
 
 @methods("module", "zero_grad")
@@ -1199,6 +1216,7 @@ def cleared(call: Call, subject: str) -> None:
 def optimizer_method(call: Call) -> Abstract:
     if call.name.endswith(".load_state_dict"):
         restores(call.machine, call.arguments.get("state_dict", 0))
+        restores(call.machine, call.arguments.get("state_dict", 0), "resumes")
     return Unknown("state of an optimizer")
 
 
@@ -1433,16 +1451,34 @@ def empty_cache(call: Call) -> Abstract:
 @calls("torch.save", "torch.jit.save", "safetensors.torch.save_file", "safetensors.torch.save_model")
 def save(call: Call) -> Abstract:
     position = 0 if call.name == "torch.jit.save" else 1
-    say_save(call.machine, call.name, call.argument("f" if "torch.save" in call.name else "filename", position))
+    target = call.argument("f" if "torch.save" in call.name else "filename", position)
+    pickled = call.argument("obj", 0) if call.name == "torch.save" else None
+    say_save(call.machine, call.name, target, pickled)
     return NONE
+
+
+def classes_in(m: Any, value: Abstract, depth: int = 0) -> tuple[str, ...]:
+    """The classes of what is pickled beside tensors and plain containers, as far as it is followed."""
+    value = m.resolve(value)
+    if isinstance(value, Instance):
+        return (value.cls.name,)
+    if isinstance(value, Object) and value.kind in ("module", "namespace", "arguments", "optimizer", "config", "scheduler"):
+        return (value.name.rpartition(".")[2] if value.kind != "namespace" else "Namespace",)
+    parts = value.items if isinstance(value, ListValue) else value.items.values() if isinstance(value, DictValue) else ()
+    return tuple(dict.fromkeys(name for part in parts if depth < 4 for name in classes_in(m, part, depth + 1)))
 
 
 # How an unknown path is built where it is the same on every process: of flags, constants and counters.
 SAME_PATH = re.compile(r"(?:flag|format|str|Add|os\.path\.join|pathlib\.Path|field|positional|config)\b")
 
 
-def say_save(m: Any, name: str, target: Abstract) -> None:
+def say_save(m: Any, name: str, target: Abstract, pickled: Abstract | None = None) -> None:
     target = m.resolve(target)
+    more: dict[str, Abstract] = {}
+    if pickled is not None:
+        pickled = m.resolve(pickled)
+        keys = tuple(str(key) for key in pickled.items) if isinstance(pickled, DictValue) else ()
+        more = {"holds": Const(classes_in(m, pickled)), "keys": Const(keys)}
     if by_process(target):
         apart: Abstract = Const(True)
     elif isinstance(target, Const):
@@ -1451,7 +1487,7 @@ def say_save(m: Any, name: str, target: Abstract) -> None:
         apart = Const(False, (PRESUMED,))
     else:
         apart = Unknown("where it is saved to is not known")
-    m.emit(Save, name.rpartition(".")[2], target=target, ranks=who_runs(m, name), apart=apart)
+    m.emit(Save, name.rpartition(".")[2], target=target, ranks=who_runs(m, name), apart=apart, **more)
 
 
 @calls(
@@ -1475,11 +1511,18 @@ def load(call: Call) -> Abstract:
     return Unknown("the content of a checkpoint", uid=f"torch.load {len(made) - 1}")
 
 
-def restores(m: Any, state_of: Abstract | None) -> None:
-    """What `torch.load` read goes into `load_state_dict`."""
+@calls("torch.serialization.add_safe_globals", "torch.serialization.safe_globals")
+def safe_globals(call: Call) -> Abstract:
+    """Classes that a checkpoint may hold from here on."""
+    call.machine.emit(CallEvent, "safe globals", function="torch.serialization.add_safe_globals", arguments={})
+    return Object("null context", call.name, {"value": NONE})
+
+
+def restores(m: Any, state_of: Abstract | None, of: str = "restores") -> None:
+    """What `torch.load` read goes into `load_state_dict`; of an optimizer it is a checkpoint of a training run."""
     found = re.search(r"torch\.load (\d+)", state_of.uid) if isinstance(state_of, Unknown) else None
     if found and int(found[1]) < len(m.globals.get("$loads", ())):
-        m.globals["$loads"][int(found[1])].fields["arguments"]["restores"] = Const(True)
+        m.globals["$loads"][int(found[1])].fields["arguments"][of] = Const(True)
 
 
 SWITCHES = (

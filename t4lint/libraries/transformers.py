@@ -33,7 +33,7 @@ from t4lint.libraries import media, signatures
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
 from t4lint.libraries.sharding import say_sharding
-from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, say_heads, say_save, set_device, share
+from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, reentrant, say_heads, say_save, set_device, share
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
 from t4lint.trace import Attention, Autocast, Backward, Compile, Engine, Forward, Loader, Model
@@ -194,6 +194,7 @@ def say_engine(m: Any, arguments: Object, role: str) -> None:
         accumulation=a["gradient_accumulation_steps"],
         sequence_length=a.get("max_length") or Unknown("the sequence length"),
         activation_checkpointing=a["gradient_checkpointing"],
+        reentrant=reentrant(m, a.get("gradient_checkpointing_kwargs")),
         optimizer=a["optim"],
         workers=a["dataloader_num_workers"],
         pin_memory=a["dataloader_pin_memory"],
@@ -744,7 +745,14 @@ def save_pretrained(call: Call) -> Abstract:
     "num_parameters",
 )
 def model_method(call: Call) -> Abstract:
-    if call.name.rpartition(".")[2] == "generate" and isinstance(call.receiver, Object):
+    name = call.name.rpartition(".")[2]
+    if name in ("enable_input_require_grads", "get_input_embeddings"):
+        # a hook on the embeddings does what the method does
+        done = Const(True) if name.startswith("enable") else Unknown("what is done with the embeddings")
+        call.machine.emit(
+            CallEvent, "input grads", inner(call.receiver).uid, function="enable_input_require_grads", arguments={"done": done}
+        )  # fmt: skip
+    if name == "generate" and isinstance(call.receiver, Object):
         call.machine.emit(Forward, subject=call.receiver.uid, grad=Const(False), training=Const(False))
     return Unknown("a value of a model", varies=bool(call.machine.loops))
 

@@ -470,7 +470,7 @@ FLAGS = {"Accelerator": ("mixed_precision",), "Trainer": ("precision",), "Fabric
 def _engine(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     names = (
         "mixed_precision", "micro_batch", "eval_micro_batch", "accumulation", "sequence_length",
-        "activation_checkpointing", "optimizer", "workers", "pin_memory", "evaluates", "sharding",
+        "activation_checkpointing", "reentrant", "optimizer", "workers", "pin_memory", "evaluates", "sharding",
     )  # fmt: skip
     values = _pick(record, *names, skip_none=True)
     values.update(_pick(record, "tf32"))
@@ -709,6 +709,7 @@ def _save(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         **common,
         target=unknown("not a path") if target is None else _observed(target),
         ranks=unknown("the recorder does not compare ranks"),
+        **{name: _observed(tuple(record.d[name])) for name in ("holds", "keys") if name in record.d},
     )
 
 

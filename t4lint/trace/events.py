@@ -202,6 +202,7 @@ class Engine(Event):
     accumulation: Value = NOT_SAID  # micro-batches per optimizer step
     sequence_length: Value = NOT_SAID  # tokens
     activation_checkpointing: Value = NOT_SAID
+    reentrant: Value = NOT_SAID  # is its checkpointing of the reentrant kind
     optimizer: Value = NOT_SAID
     workers: Value = NOT_SAID
     pin_memory: Value = NOT_SAID
@@ -500,8 +501,13 @@ class Collective(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Save(Event):
-    """Something is written to a path; `ranks` as in Collective. `apart`: does each process write to a path of its own."""
+    """Something is written to a path; `ranks` as in Collective. `apart`: does each process write to a path of its own.
+
+    `holds`: the classes of what is written beside tensors and plain containers, as a tuple of names; `keys` those of the dict.
+    """
 
     target: Value
     ranks: Value
     apart: Value = NOT_SAID
+    holds: Value = NOT_SAID
+    keys: Value = NOT_SAID

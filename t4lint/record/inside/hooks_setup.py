@@ -263,7 +263,9 @@ def _save(torch: Any) -> None:
         is_path = isinstance(path, str) or hasattr(path, "__fspath__")
         if is_path and guard.active():
             guard.cut(path)  # torch writes from C++, which no audit hook sees
-        fact("save", look(), target=path if is_path else None)
+        pickled = args[0] if args else kwargs.get("obj")
+        keys = [str(key) for key in pickled] if isinstance(pickled, dict) else []
+        fact("save", look(), target=path if is_path else None, holds=_classes_in(torch, pickled), keys=keys)
 
     def before_load(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if caller_is_user():
@@ -272,6 +274,16 @@ def _save(torch: Any) -> None:
 
     wrap(torch, "save", before)
     wrap(torch, "load", before_load)
+
+
+def _classes_in(torch: Any, value: Any, depth: int = 0) -> list[str]:
+    """The classes that `torch.load` refuses by default, as far as containers are plain."""
+    if isinstance(value, dict) or type(value) in (list, tuple):
+        parts = list(value.values()) if isinstance(value, dict) else list(value)
+        found = [name for part in parts[:100] if depth < 4 for name in _classes_in(torch, part, depth + 1)]
+        return list(dict.fromkeys(found))
+    plain = (str, bytes, bytearray, int, float, complex, bool, type(None), set, torch.Tensor, torch.Size, torch.dtype, torch.device)
+    return [] if isinstance(value, plain) else [type(value).__name__]
 
 
 # --- several processes -------------------------------------------------------------------------------------------

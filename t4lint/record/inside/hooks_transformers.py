@@ -121,12 +121,21 @@ def _say_arguments(site: Site, arguments: Any, kwargs: dict[str, Any]) -> None:
         accumulation=read("gradient_accumulation_steps"),
         sequence_length=read("max_length", "max_seq_length"),
         activation_checkpointing=bool(read("activation_checkpointing", "gradient_checkpointing")),
+        reentrant=_reentrant(read("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs")),
         optimizer=read("optim"),
         workers=read("dataloader_num_workers"),
         pin_memory=read("dataloader_pin_memory"),
         evaluates=None if strategy is None else str(getattr(strategy, "value", strategy)),
         sharding="fsdp" if read("fsdp") else "none" if not read("deepspeed") else None,
     )
+
+
+def _reentrant(options: Any) -> bool:
+    """The kind of checkpointing that these options give: before transformers 5.0 the reentrant one by default."""
+    import transformers
+
+    default = int(str(transformers.__version__).partition(".")[0]) < 5
+    return bool(options.get("use_reentrant", default)) if isinstance(options, dict) else default
 
 
 # --- Trainer and Accelerator --------------------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""What a program does where it is out of GPU memory.
+
+A handler is no part of an ordinary run, so it is looked at apart: what it does is told as one event, and leaves no trace else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from t4lint.interpret import expressions, statements
+from t4lint.interpret.values import Const, ListValue, Symbol, Unknown
+from t4lint.trace import Backward, Call, Forward
+from t4lint.trace import Step as OptimizerStep
+
+if TYPE_CHECKING:
+    from t4lint.interpret.machine import Machine
+
+# torch 1.13 to 2.15; before, it was a RuntimeError whose text says so
+OUT_OF_MEMORY = frozenset({"torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError"})
+TOLD_BY_TEXT = frozenset({"builtins.RuntimeError", "builtins.Exception", "builtins.BaseException"})
+TEXTS = ("out of memory", "should_reduce_batch_size")
+# ways to let go of the frames that an exception holds
+RELEASES = ("clear_frames", "__traceback__", "with_traceback(None)")
+MAX_DEPTH = 5  # nested tests in a handler
+
+
+def look(m: Machine, node: cst.Try | cst.TryStar) -> None:
+    """Say what the handlers of a `try` do on the GPU when memory has run out; once for each of them."""
+    done: set[int] = m.globals.setdefault("$handlers", set())
+    for handler in node.handlers:
+        if id(handler) in done or not catches(m, handler):
+            continue
+        done.add(id(handler))
+        text = m.frames[-1].source.code(handler)
+        if not any(release in text for release in RELEASES):
+            _say(m, handler)
+
+
+def catches(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    """Is it for an error of too little GPU memory, and does it know so?"""
+    if handler.type is None:
+        names = {"builtins.BaseException"}
+    else:
+        kinds = expressions.evaluate(m, handler.type)
+        parts = kinds.items if isinstance(kinds, ListValue) else (kinds,)
+        names = {part.name for part in parts if isinstance(part, Symbol)}
+    if names & OUT_OF_MEMORY:
+        return True
+    return bool(names & TOLD_BY_TEXT) and any(text in m.frames[-1].source.code(handler) for text in TEXTS)
+
+
+def _say(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> None:
+    drafts, gaps, entered = len(m.drafts), len(m.gaps), set(m.entered)
+    test = f"out of memory {m.frames[-1].source.serial(handler)}"
+
+    def run() -> cst.CSTNode | None:
+        if handler.name is not None:
+            statements.assign(m, handler.name.name, Unknown("an exception"))
+        return _trains(m, handler.body, 0)
+
+    with m.assuming(test, True):
+        found, _ = m.captured(run)
+    del m.drafts[drafts:]
+    del m.gaps[gaps:]
+    m.entered = entered
+    if found is not None:
+        with m.at(m.frames[-1].source, found):
+            m.emit(Call, "out of memory", function="except OutOfMemoryError", arguments={"computes": Const(True)})
+
+
+def _trains(m: Machine, body: cst.BaseSuite, depth: int) -> cst.CSTNode | None:
+    """The first statement that computes with a model on the GPU; both sides of a test are looked at."""
+    for statement in body.body:
+        if isinstance(statement, cst.If) and depth < MAX_DEPTH:
+            for branch in _branches(statement):
+                found = _trains(m, branch, depth + 1)
+                if found is not None:
+                    return found
+            continue
+        before = len(m.drafts)
+        ending = statements.execute(m, statement)
+        if any(_computes(draft.kind, draft.fields.get("device")) for draft in m.drafts[before:]):
+            return statement
+        if ending is not None:
+            return None
+    return None
+
+
+def _branches(node: cst.If) -> Iterator[cst.BaseSuite]:
+    yield node.body
+    other = node.orelse
+    if isinstance(other, cst.If):
+        yield from _branches(other)
+    elif other is not None:
+        yield other.body
+
+
+def _computes(kind: type, device: object) -> bool:
+    on_cpu = isinstance(device, Const) and device.value == "cpu"
+    return kind in (Forward, Backward, OptimizerStep) and not on_cpu

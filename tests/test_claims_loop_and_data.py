@@ -156,3 +156,280 @@ def test_transformers_prepares_the_inputs_itself_since_5() -> None:
     ids = torch.randint(0, 32, (1, 4))
     model(input_ids=ids, labels=ids).loss.backward()
     assert any(p.grad is not None for n, p in model.named_parameters() if "lora_" in n)
+
+
+# --- loaders -----------------------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """A dataset of one number a sample: the process that made it."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        import os
+
+        return os.getpid()
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_workers_live_for_one_epoch_unless_they_are_persistent(persistent: bool) -> None:
+    from torch.utils.data import DataLoader
+
+    loader: Any = DataLoader(Numbers(), num_workers=1, persistent_workers=persistent)  # type: ignore[arg-type]
+    first, second = ({int(x) for x in loader} for _ in range(2))
+    assert (first == second) is persistent
+
+
+@pytest.mark.parametrize(
+    "options", [{"persistent_workers": True}, {"prefetch_factor": 2}, {"multiprocessing_context": "fork"}]
+)
+def test_worker_options_without_workers_are_refused(options: dict[str, Any]) -> None:
+    from torch.utils.data import DataLoader
+
+    with pytest.raises(ValueError, match="num_workers"):
+        DataLoader(Numbers(), num_workers=0, **options)  # type: ignore[arg-type]
+
+
+def test_more_workers_than_cpus_are_warned_of() -> None:
+    import os
+
+    from torch.utils.data import DataLoader
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DataLoader(Numbers(), num_workers=len(os.sched_getaffinity(0)) + 1)  # type: ignore[arg-type]
+    assert any("suggested max number of worker" in str(warning.message) for warning in caught)
+
+
+def test_each_worker_reads_all_of_an_iterable_dataset() -> None:
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Stream(IterableDataset):  # type: ignore[type-arg]
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(3))
+
+    loader: Any = DataLoader(Stream(), num_workers=2, batch_size=None)
+    assert sorted(int(x) for x in loader) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_loader_does_not_pin_by_default() -> None:
+    import inspect
+
+    from torch.utils.data import DataLoader
+
+    assert inspect.signature(DataLoader).parameters["pin_memory"].default is False
+
+
+# --- the loop ----------------------------------------------------------------------------------------------------
+
+
+def scalar_reads(use: Any) -> int:
+    """How often the value of a tensor is taken to Python."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    count = 0
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal count
+            count += "_local_scalar_dense" in str(func) or "is_nonzero" in str(func)
+            return func(*args, **(kwargs or {}))
+
+    t = torch.tensor(2.0)
+    with Count():
+        use(t)
+    return count
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda t: t.item(), lambda t: int(t), lambda t: bool(t > 1), lambda t: f"{t:.4f}", float, lambda t: max(t, t)],
+)
+def test_what_reads_a_scalar(use: Any) -> None:
+    assert scalar_reads(use) >= 1
+
+
+def test_what_reads_none() -> None:
+    assert scalar_reads(lambda t: t.detach() + 1) == 0
+
+
+def test_a_factory_fills_host_memory_before_it_moves() -> None:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: list[str] = []
+
+    class Note(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(f"{func} {(kwargs or {}).get('device')}")
+            return func(*args, **(kwargs or {}))
+
+    with Note():
+        torch.zeros(4).to("meta")
+        torch.zeros(4, device="meta")
+    assert [entry.split()[0] for entry in seen] == ["aten.zeros.default", "aten._to_copy.default", "aten.zeros.default"]
+    assert seen[0].endswith("cpu")
+    assert seen[2].endswith("meta")
+
+
+def gradients(divisor: float, last_window: bool = True, batches: int = 4) -> Any:
+    import torch
+
+    torch.manual_seed(0)
+    net = torch.nn.Linear(2, 1)
+    data = torch.rand(batches, 3, 2)
+    seen = []
+    for number, x in enumerate(data):
+        (net(x).mean() / divisor).backward()
+        if (number + 1) % 4 == 0:
+            seen.append(net.weight.grad.clone())  # type: ignore[union-attr]
+            net.zero_grad()
+    return seen, net.weight.grad, data.reshape(-1, 2).mean(0)
+
+
+def test_accumulated_gradients_are_as_many_times_too_large() -> None:
+    import torch
+
+    (undivided,), _, mean = gradients(1)
+    (divided,), _, _ = gradients(4)
+    assert torch.allclose(divided[0], mean, atol=1e-6)
+    assert torch.allclose(undivided, 4 * divided, atol=1e-5)
+
+
+def test_the_last_window_is_left_without_a_step() -> None:
+    steps, rest, _ = gradients(4, batches=10)
+    assert len(steps) == 2
+    assert rest is not None  # of two batches, which leaks into the next epoch
+
+
+def test_a_mean_of_means_is_no_mean_of_tokens() -> None:
+    import torch
+
+    losses = torch.cat([torch.full((900,), 2.0), torch.full((100,), 4.0)])
+    assert (losses[:900].mean() + losses[900:].mean()) / 2 == 3.0
+    assert losses.mean() == pytest.approx(2.2)
+
+
+def test_accelerate_divides_the_loss_itself() -> None:
+    pytest.importorskip("accelerate")
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
+    weight = torch.ones(1, requires_grad=True)
+    accelerator.backward((weight * 8).sum())
+    assert weight.grad is not None
+    assert weight.grad.item() == 2.0
+
+
+def test_which_sums_keep_a_graph() -> None:
+    import torch
+
+    weight = torch.ones(1, requires_grad=True)
+    total = torch.zeros(1)
+    total += (weight * 2).detach()
+    assert total.grad_fn is None
+    total = total + weight * 2
+    assert total.grad_fn is not None
+
+
+def test_zero_grad_frees_gradients_by_default() -> None:
+    import torch
+
+    for kept in (False, True):
+        net = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.rand(1, 2)).sum().backward()
+        optimizer.zero_grad(**({"set_to_none": False} if kept else {}))
+        assert (net.weight.grad is not None) is kept
+
+
+def test_retain_graph_keeps_what_the_backward_would_free() -> None:
+    import torch
+
+    x = torch.rand(3, requires_grad=True)
+    for kept in (True, False):
+        loss = (x * x).sum()
+        loss.backward(retain_graph=kept)
+        if kept:
+            loss.backward()
+        else:
+            with pytest.raises(RuntimeError, match="second time"):
+                loss.backward()
+
+
+def test_anomaly_detection_checks_every_backward() -> None:
+    import torch
+
+    x = torch.tensor([-1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="returned nan"), torch.autograd.set_detect_anomaly(True):
+        torch.sqrt(x).sum().backward()
+    torch.sqrt(x).sum().backward()
+
+
+def test_a_checkpoint_goes_back_to_where_it_was_saved_from(tmp_path: Any) -> None:
+    """Shown with the device "meta" in the place of a GPU."""
+    import torch
+
+    torch.save(torch.rand(2), tmp_path / "t.pt")
+    assert torch.load(tmp_path / "t.pt").device.type == "cpu"
+    assert torch.load(tmp_path / "t.pt", map_location="meta").device.type == "meta"
+
+
+# --- texts -------------------------------------------------------------------------------------------------------
+
+
+def tokenizer() -> Any:
+    pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = {"[UNK]": 0, "[PAD]": 1, "a": 2, "b": 3}
+    made = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", model_max_length=16)
+
+
+def test_padding_to_the_maximum_whatever_the_texts_are() -> None:
+    texts = ["a", "a b a"]
+    assert {len(row) for row in tokenizer()(texts, padding="max_length").input_ids} == {16}
+    assert {len(row) for row in tokenizer()(texts, padding="longest").input_ids} == {3}
+
+
+def test_a_map_is_called_for_each_row_unless_it_is_batched() -> None:
+    datasets = pytest.importorskip("datasets")
+    calls: list[Any] = []
+    rows = datasets.Dataset.from_dict({"text": ["a", "b", "a"]})
+    for batched in (False, True):
+        calls.clear()
+        rows.map(
+            lambda row: calls.append(row["text"]) or {"n": row["text"]}, batched=batched, load_from_cache_file=False
+        )
+        assert len([call for call in calls if call is not None]) >= (1 if batched else 3)
+        assert isinstance(calls[-1], list) is batched
+
+
+# --- announced changes -------------------------------------------------------------------------------------------
+
+
+def test_the_names_of_cuda_amp_are_announced_to_go() -> None:
+    import torch
+
+    for use in (lambda: torch.cuda.amp.autocast(), lambda: torch.cuda.amp.GradScaler()):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            use()  # type: ignore[no-untyped-call]
+        assert any("is deprecated" in str(warning.message) for warning in caught)
+
+
+def test_checkpoint_without_its_kind_is_warned_of() -> None:
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        checkpoint(torch.nn.Linear(2, 2), torch.rand(1, 2, requires_grad=True))
+    assert any("use_reentrant" in str(warning.message) for warning in caught)

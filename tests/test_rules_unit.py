@@ -32,6 +32,7 @@ from t4lint.trace import (
     Forward,
     Gap,
     GradientRead,
+    HostSync,
     How,
     InstanceRequest,
     Keep,
@@ -2389,6 +2390,124 @@ CASES += [
 ]
 
 
+def lora(*events: Event, version: str = "4.51.3", **fields: Value) -> Trace:
+    """Adapters on a model under the Trainer's checkpointing, with an older transformers."""
+    added = Call(
+        where=at(16), role="get_peft_model", subject="m", function="peft.get_peft_model",
+        arguments={"config": Value("LoraConfig"), **fields},
+    )  # fmt: skip
+    arguments = engine(Value("fp16"), activation_checkpointing=IS_SET, reentrant=IS_SET)
+    return trace(added, arguments, *events, transformers=version)
+
+
+def in_loop(*events: Event) -> Trace:
+    made = [replace(event, loops=("train.py:20",)) for event in (*events, step())]
+    return trace(*made)
+
+
+def read(operation: str, device: Value = CUDA) -> Trace:
+    return in_loop(HostSync(where=at(33), role=operation, device=device))
+
+
+def moved(made: Value) -> Trace:
+    still = Value(False)
+    return in_loop(
+        Copy(where=at(34), source=Value("cpu"), destination=CUDA, non_blocking=still, made=made)
+    )  # fmt: skip
+
+
+def held(classes: Value, **given: Value) -> Trace:
+    saved = Save(where=at(50), role="save", target=written("a.pt"), ranks=Value("all"), holds=classes)
+    return trace(saved, asks("torch.load", f=written("a.pt"), **given))
+
+
+def of_text(divisor: Value) -> Trace:
+    micro = [
+        replace(backward(divided_by=divisor, batches=Value(True)), loops=("train.py:20",), where=at(30)) for _ in range(2)
+    ]  # fmt: skip
+    last = replace(step(backwards=Value(2)), loops=("train.py:20",))
+    model = replace(loaded(Value("float32")), evidence="AutoModelForCausalLM")
+    return trace(model, *micro, last)
+
+
+def over_epochs(persistent: Value) -> Trace:
+    again = replace(backward(batches=Value(True)), loops=("train.py:20", "train.py:21"))
+    return trace(loader(workers=written(2), persistent_workers=persistent), again)
+
+
+def role_call(role: str, function: str, **arguments: Value) -> Call:
+    return Call(where=at(16), role=role, function=function, arguments=arguments)
+
+
+def copied(source: Value) -> Copy:
+    return Copy(where=at(35), source=source, destination=Value("cpu"), non_blocking=Value(False))
+
+
+def mapped_by(work: Value, batched: Value) -> Call:
+    return asks("datasets.Dataset.map", work=work, batched=batched)
+
+
+def collated(collator: Value, **given: Value) -> Trace:
+    arguments = role_call("TrainingArguments", "transformers.TrainingArguments", **given)
+    return trace(arguments, asks("transformers.Trainer", data_collator=collator))
+
+
+def generates(length: Value) -> Trace:
+    given = {"predict_with_generate": IS_SET, "eval_strategy": written("steps"), "generation_max_length": length}
+    return trace(asks("transformers.Seq2SeqTrainingArguments", **given))
+
+
+PADDING = Value("transformers.DataCollatorWithPadding")
+EMBEDDED = written(["embed_tokens"])
+CASES += [
+    ("oom-recovery-in-except", "trains", [YES], trace(asks("except OutOfMemoryError", computes=IS_SET))),
+    ("oom-recovery-in-except", "logs", [NO], trace(asks("except OutOfMemoryError", computes=Value(False)))),
+    ("oom-recovery-in-except", "unknown", [MAYBE], trace(asks("except OutOfMemoryError", computes=DARK))),
+    ("checkpointing-without-input-grads", "older", [YES], lora()),
+    ("checkpointing-without-input-grads", "newer", [], lora(version="5.0.0")),
+    ("checkpointing-without-input-grads", "embeddings are trained", [NO], lora(modules_to_save=EMBEDDED)),
+    ("checkpointing-without-input-grads", "unknown", [MAYBE], lora(target_modules=DARK)),
+    ("torch-load-weights-only-default", "a namespace", [YES], held(Value(("Namespace",)))),
+    ("torch-load-weights-only-default", "plain", [], held(Value(()))),
+    ("torch-load-weights-only-default", "told", [NO], held(Value(("Net",)), weights_only=written(False))),
+    ("torch-load-weights-only-default", "unknown", [MAYBE], held(Value(("Net",)), weights_only=DARK)),
+    ("host-sync-every-step", "item", [YES], read("item")),
+    ("host-sync-every-step", "on the CPU", [NO], read("item", Value("cpu"))),
+    ("host-sync-every-step", "unknown", [MAYBE], in_loop(copied(source=DARK))),
+    ("implicit-host-sync", "a test", [YES], read("bool")),
+    ("implicit-host-sync", "on the CPU", [NO], read("format", Value("cpu"))),
+    ("factory-tensor-moved-to-cuda", "zeros", [YES], moved(IS_SET)),
+    ("factory-tensor-moved-to-cuda", "data", [NO], moved(Value(False))),
+    ("factory-tensor-moved-to-cuda", "unknown", [MAYBE], moved(DARK)),
+    ("token-loss-mean-of-means", "divided", [YES], of_text(written(2.0))),
+    ("token-loss-mean-of-means", "a sum", [NO], of_text(written(1.0))),
+    ("token-loss-mean-of-means", "unknown", [MAYBE], of_text(DARK)),
+    ("dataloader-workers-respawned", "anew", [YES], over_epochs(Value(False))),
+    ("dataloader-workers-respawned", "kept", [NO], over_epochs(written(True))),
+    ("dataloader-workers-respawned", "unknown", [MAYBE], over_epochs(DARK)),
+    ("heavy-cpu-augmentation", "augments", [YES], trace(loader(work=Value(("augment",))))),
+    ("heavy-cpu-augmentation", "decodes", [NO], trace(loader(work=Value(("decode",))))),
+    ("heavy-cpu-augmentation", "unknown", [MAYBE], trace(loader(work=DARK))),
+    ("padding-to-max-length", "padded", [YES], trace(asks("tokenizer", padding=written("max_length")))),
+    ("padding-to-max-length", "longest", [NO], trace(asks("tokenizer", padding=written("longest")))),
+    ("padding-to-max-length", "unknown", [MAYBE], trace(asks("tokenizer", padding=DARK))),
+    ("batches-not-grouped-by-length", "mixed", [YES], collated(PADDING)),
+    ("batches-not-grouped-by-length", "grouped", [NO], collated(PADDING, group_by_length=IS_SET)),
+    ("batches-not-grouped-by-length", "unknown", [MAYBE], collated(PADDING, group_by_length=DARK)),
+    ("unbatched-dataset-map", "rows", [YES], trace(mapped_by(Value(("tokenize",)), Value(False)))),
+    ("unbatched-dataset-map", "batches", [NO], trace(mapped_by(Value(("tokenize",)), IS_SET))),
+    ("unbatched-dataset-map", "unknown", [MAYBE], trace(mapped_by(DARK, Value(False)))),
+    ("generate-in-eval-loop", "long", [YES], generates(written(256))),
+    ("generate-in-eval-loop", "short", [NO], generates(written(16))),
+    ("generate-in-eval-loop", "unknown", [MAYBE], generates(DARK)),
+    ("deprecated-cuda-amp", "recent", [YES], trace(role_call("deprecated", "torch.cuda.amp.autocast"))),
+    ("deprecated-cuda-amp", "older", [NO], trace(role_call("deprecated", "torch.cuda.amp.autocast"), torch="2.2.2")),
+    ("checkpoint-reentrant-unset", "unset", [YES], trace(role_call("checkpoint", "c", use_reentrant=Value(None)))),
+    ("checkpoint-reentrant-unset", "said", [NO], trace(role_call("checkpoint", "c", use_reentrant=IS_SET))),
+    ("checkpoint-reentrant-unset", "unknown", [MAYBE], trace(role_call("checkpoint", "c", use_reentrant=DARK))),
+]
+
+
 def test_a_flag_that_a_command_passes_weighs_more() -> None:
     parsed = Setting(where=at(7), role="fp16", name="fp16", given=written(False, how="default"), reads=written(0))
     assert only("unused-training-flag", trace(parsed)).severity == "note"
@@ -2432,7 +2551,7 @@ def test_judgement(name: str, what: str, expected: list[bool | None], made: Trac
 # rules that judge by a version alone, for which the newest is assumed where none is known
 VERSION_ALONE = frozenset({
     "triton-tl-dot", "renamed-nccl-variable", "flash-attn-dependency", "unpinned-torch-install",
-    "unconditional-flash-attn-import", "deprecated-argument",
+    "unconditional-flash-attn-import", "deprecated-argument", "deprecated-cuda-amp", "implicit-host-sync",
 })  # fmt: skip
 # rules that judge by what is called, of types that no run can leave open
 NEVER_FALSE = frozenset({"triton-unsupported-dtype"})

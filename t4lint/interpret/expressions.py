@@ -34,6 +34,7 @@ from t4lint.interpret.values import (
     with_origin,
 )
 from t4lint.libraries.api import Arguments
+from t4lint.trace import HostSync
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -67,6 +68,17 @@ def truth(m: Machine, value: Abstract) -> bool | None:
     if isinstance(value, (Function, Class, Instance, Symbol, Partial, ProjectModule)):
         return True
     return True if isinstance(value, Object) and value.kind != "namespace" else None
+
+
+COMPARED_ON_GPU = "a comparison of tensors on the GPU"
+
+
+def say_read(m: Machine, operation: str, value: Abstract, node: cst.CSTNode) -> None:
+    """The host waits for a value on the GPU, without a call that says so."""
+    on_gpu = isinstance(value, Tensor) and value.facts.device == "cuda"
+    if on_gpu or (isinstance(value, Unknown) and value.reason == COMPARED_ON_GPU):
+        with m.at(m.frames[-1].source, node):
+            m.emit(HostSync, operation, device=Const("cuda"))
 
 
 def test_name(m: Machine, test: Abstract) -> tuple[str, bool]:
@@ -156,6 +168,7 @@ def _formatted(m: Machine, node: cst.FormattedString) -> Abstract:
         elif isinstance(value, Choice) and part.format_spec is None:
             parts.append(m.mapped(value, _text))
         else:
+            say_read(m, "format", value, part.expression)
             parts.append(unknown_from("format", value))
     if not parts:
         return Const("")
@@ -636,7 +649,8 @@ def _compare(name: str, left: Abstract, right: Abstract) -> Abstract:
         except Exception:
             return unknown_from(name, left, right)
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return Unknown("a comparison of tensors", varies=True)
+        devices = [side.facts.device for side in (left, right) if isinstance(side, Tensor)]
+        return Unknown(COMPARED_ON_GPU if "cuda" in devices else "a comparison of tensors", varies=True)
     return unknown_from(name, left, right)
 
 

@@ -53,7 +53,8 @@ def catches(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> b
 
 
 def _say(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> None:
-    drafts, gaps, entered = len(m.drafts), len(m.gaps), set(m.entered)
+    drafts, gaps, entered, entries = len(m.drafts), len(m.gaps), set(m.entered), dict(m.entries)
+    seen = set(m.backward_in), set(m.stepped_in), set(m.surely_stepped_in)
     test = f"out of memory {m.frames[-1].source.serial(handler)}"
 
     def run() -> cst.CSTNode | None:
@@ -65,7 +66,8 @@ def _say(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> None
         found, _ = m.captured(run)
     del m.drafts[drafts:]
     del m.gaps[gaps:]
-    m.entered = entered
+    m.entered, m.entries = entered, entries
+    m.backward_in, m.stepped_in, m.surely_stepped_in = seen
     if found is not None:
         with m.at(m.frames[-1].source, found):
             m.emit(Call, "out of memory", function="except OutOfMemoryError", arguments={"computes": Const(True)})

@@ -354,6 +354,7 @@ def _nonlocal(m: Machine, node: cst.Nonlocal) -> Completion:
 
 def _if(m: Machine, node: cst.If) -> Completion:
     test = expressions.evaluate(m, node.test)
+    expressions.say_read(m, "bool", test, node.test)
     choosing = chooses(m, node, test)
     m.note_test(test, node.test)
     by_process = ranks.by_process(test)
@@ -777,6 +778,7 @@ def _counted(node: cst.CSTNode) -> set[str]:
 
 def _while(m: Machine, node: cst.While) -> Completion:
     test = expressions.evaluate(m, node.test)
+    expressions.say_read(m, "bool", test, node.test)
     if m.truth(test) is False:
         return execute(m, node.orelse) if node.orelse is not None else None
     last, m.last = m.last, False

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import Abstract, Const, ListValue, Object, Unknown
-from t4lint.libraries.api import Call, calls, methods
+from t4lint.interpret.values import Abstract, Const, Function, ListValue, Object, Unknown
+from t4lint.libraries.api import Arguments, Call, calls, methods
+from t4lint.trace import Call as CallEvent
 
 # functions that read a file and decode it
 DECODERS = (
@@ -79,7 +80,32 @@ def tokenized(call: Call) -> Abstract:
 
 @methods("tokenizer", "__call__", "encode", "encode_plus", "batch_encode_plus", "tokenize", "apply_chat_template")
 def tokenizer_call(call: Call) -> Abstract:
+    arguments = {name: call.machine.resolve(value) for name, value in call.arguments.keywords.items()}
+    call.machine.emit(CallEvent, "tokenize", function="tokenizer", arguments=arguments)
     return tokenized(call)
+
+
+@methods("unknown", "map")
+def mapped(call: Call) -> Abstract:
+    from t4lint.interpret.calls import unresolved
+
+    say_map(call)
+    return unresolved(call.machine, call.machine.attribute(call.receiver, "map"), call.arguments)
+
+
+def say_map(call: Call) -> None:
+    """`dataset.map(function)` of Hugging Face's datasets: what the function does with a row."""
+    from t4lint.libraries.torch_data import quietly
+
+    m = call.machine
+    function = m.resolve(call.arguments.get("function", 0) or Unknown("which function"))
+    if isinstance(function, Function) and "datasets" in m.imported and "$work" not in m.globals:
+        m.globals["$work"], entered = set(), set(m.entered)
+        quietly(m, lambda: m.call(function, Arguments((Unknown("a row", varies=True),))))
+        m.entered = entered  # it is looked at by itself too
+        work = m.globals.pop("$work", set())
+        batched = call.argument("batched", None, Const(False))
+        m.emit(CallEvent, "map", function="datasets.Dataset.map", arguments={"batched": batched, "work": work_of(work)})
 
 
 @methods("tokenizer", "*")

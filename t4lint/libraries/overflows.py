@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from t4lint.interpret.values import Abstract, Const, Tensor, TensorFacts, Unknown
 from t4lint.interpret.operators import negative
+from t4lint.interpret.values import Abstract, Const, Tensor, TensorFacts, Unknown
 from t4lint.libraries.api import Arguments
 
 # inf gives what a large number gives, on both sides

@@ -464,11 +464,32 @@ def super_attribute(call: Call) -> Abstract:
     return Bound(call.receiver, call.arguments.positional[0].value)  # type: ignore[attr-defined]
 
 
+def read_by(m: Any, function: str, value: Abstract) -> None:
+    """A function that reads the value of a tensor, without saying so."""
+    from t4lint.libraries.torch import read_on_host
+
+    if isinstance(value, Tensor) and value.facts.device == "cuda":
+        read_on_host(m, function, value.facts)
+
+
+@methods("unknown", "add_scalar", "add_scalars")
+def add_scalar(call: Call) -> Abstract:
+    """Of a TensorBoard writer, which ends in `.detach().cpu()` (torch 2.13, utils/tensorboard/_convert_np.py)."""
+    from t4lint.interpret.calls import unresolved
+
+    for value in call.arguments.values():
+        read_by(call.machine, "add_scalar", value)
+    name = call.name.rpartition(".")[2]
+    return unresolved(call.machine, call.machine.attribute(call.receiver, name), call.arguments)
+
+
 @calls("builtins.print", "builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort")
 def print_or_exit(call: Call) -> Abstract:
     from t4lint.interpret.expressions import NEVER
 
     if call.name == "builtins.print":
+        for value in call.arguments.positional:
+            read_by(call.machine, "print", value)
         return NONE
     m = call.machine
     if m.control and not m.catching and not m.uncalled:

@@ -725,7 +725,7 @@ def reentrant(m: Any, options: Abstract | None) -> Abstract:
         return default
     if isinstance(given, DictValue) and given.complete:
         said = given.items.get("use_reentrant")
-        return m.resolve(said) if said is not None else default  # type: ignore[no-any-return]
+        return m.resolve(said) if said is not None else default
     return Unknown("how activations are checkpointed")
 
 
@@ -933,6 +933,7 @@ def tensor_method(call: Call) -> Abstract:
                 destination=destination,
                 non_blocking=non_blocking,
                 pinned=Const(facts.pinned) if facts.pinned else Unknown("whether its memory is page-locked"),
+                made=Const(id(tensor.facts) in m.globals.get("$filled here", ())),
             )
             kind = destination.value if isinstance(destination, Const) else ""
             if kind == "cpu" and facts.device == "cuda" and m.truth(non_blocking) is True:
@@ -1059,7 +1060,7 @@ def call_function(call: Call) -> Abstract:
         if isinstance(asked, Const):
             facts = TensorFacts(device="cpu") if not tensors else result.facts
             result = Tensor(exact(call.machine, replace(facts, dtype=asked.value), asked.value))
-            tensors = [result]
+            result, tensors = filled_here(call.machine, name, result), [result]
         if device is not None:
             kind = device_type(call.machine, device)
             if kind == "cuda":
@@ -1069,11 +1070,10 @@ def call_function(call: Call) -> Abstract:
             return Tensor(exact(call.machine, moved, known) if known else moved)
         if name in LOSSES:
             return reduced(result, reduction(call))
-        return (
-            result
-            if tensors
-            else Tensor(TensorFacts(device=str(call.machine.globals.get("torch.default_device", "cpu"))))
-        )
+        if tensors:
+            return result
+        made = TensorFacts(device=str(call.machine.globals.get("torch.default_device", "cpu")))
+        return filled_here(call.machine, name, Tensor(made))
     if call.machine.in_forward or name.islower():
         return Unknown(
             f"what torch.{name} returns",
@@ -1081,6 +1081,17 @@ def call_function(call: Call) -> Abstract:
             uid=f"torch.{name}()" if not call.machine.loops else "",
         )
     return Unknown(f"what {call.name} returns is not known")
+
+
+# tensors whose content needs nothing from the host
+FILLED = frozenset({"zeros", "ones", "full", "empty", "arange", "linspace", "eye"})
+
+
+def filled_here(m: Any, name: str, tensor: Tensor) -> Tensor:
+    """A tensor that was just made on the host; known by the identity of its facts, which any operation changes."""
+    if name in FILLED and tensor.facts.device == "cpu":
+        m.globals.setdefault("$filled here", {})[id(tensor.facts)] = tensor.facts
+    return tensor
 
 
 def matmul(call: Call, facts: TensorFacts) -> tuple[TensorFacts, str]:
@@ -1462,9 +1473,18 @@ def classes_in(m: Any, value: Abstract, depth: int = 0) -> tuple[str, ...]:
     value = m.resolve(value)
     if isinstance(value, Instance):
         return (value.cls.name,)
-    if isinstance(value, Object) and value.kind in ("module", "namespace", "arguments", "optimizer", "config", "scheduler"):
+    if isinstance(value, Object) and value.kind in (
+        "module",
+        "namespace",
+        "arguments",
+        "optimizer",
+        "config",
+        "scheduler",
+    ):
         return (value.name.rpartition(".")[2] if value.kind != "namespace" else "Namespace",)
-    parts = value.items if isinstance(value, ListValue) else value.items.values() if isinstance(value, DictValue) else ()
+    parts = (
+        value.items if isinstance(value, ListValue) else value.items.values() if isinstance(value, DictValue) else ()
+    )
     return tuple(dict.fromkeys(name for part in parts if depth < 4 for name in classes_in(m, part, depth + 1)))
 
 
@@ -1509,6 +1529,22 @@ def load(call: Call) -> Abstract:
     made: list[Any] = m.globals.setdefault("$loads", [])
     made.append(m.drafts[-1])
     return Unknown("the content of a checkpoint", uid=f"torch.load {len(made) - 1}")
+
+
+@calls("torch.utils.checkpoint.checkpoint")
+def checkpointed(call: Call) -> Abstract:
+    """The function runs as it is, and once more in the backward."""
+    m = call.machine
+    m.emit(
+        CallEvent, "checkpoint", function=call.name, arguments={"use_reentrant": call.argument("use_reentrant", None, NONE)}
+    )  # fmt: skip
+    own = ("function", "use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state", "early_stop")
+    given = {name: value for name, value in call.arguments.keywords.items() if name not in own}
+    function, inputs = call.arguments.get("function", 0), call.arguments.positional[1:]
+    if function is None or call.arguments.open:
+        return call_function(call)
+    result: Abstract = m.call(m.resolve(function), Arguments(tuple(inputs), given))
+    return result
 
 
 @calls("torch.serialization.add_safe_globals", "torch.serialization.safe_globals")

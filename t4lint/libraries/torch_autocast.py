@@ -17,6 +17,7 @@ from t4lint.interpret.values import (
 from t4lint.libraries.api import Call, aliases, calls, methods
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.trace import Autocast, Scaler
+from t4lint.trace import Call as CallEvent
 
 aliases({
     "torch.amp.autocast_mode.autocast": "torch.autocast",
@@ -42,6 +43,7 @@ def autocast(call: Call) -> Abstract:
 @calls("torch.cuda.amp.autocast")
 def cuda_autocast(call: Call) -> Abstract:
     # the positional order differs from torch.autocast: enabled, dtype, cache_enabled
+    call.machine.emit(CallEvent, "deprecated", function=call.name, arguments={})
     return region(call, Const("cuda"), call.arguments.get("dtype", 1), call.argument("enabled", 0, Const(True)))
 
 
@@ -145,6 +147,8 @@ def grad_scaler(call: Call) -> Abstract:
     position = 5 if call.name == "torch.amp.GradScaler" else 4
     enabled = call.argument("enabled", position, Const(True))
     scaler = Object("scaler", call.name, {"enabled": enabled})
+    if call.name == "torch.cuda.amp.GradScaler":
+        call.machine.emit(CallEvent, "deprecated", function=call.name, arguments={})
     sharded = Const(call.name.endswith("ShardedGradScaler"))
     call.machine.emit(Scaler, subject=scaler.uid, operation="init", enabled=enabled, sharded=sharded)
     return scaler

@@ -197,7 +197,8 @@ def dataset(call: Call) -> Abstract:
     parts = call.arguments.positional if call.name.endswith("TensorDataset") else ()
     result = Object("dataset", call.name, {"$tensors": ListValue(parts)})
     if call.name.startswith("torchvision.datasets."):
-        transform = call.machine.resolve(call.arguments.get("transform") or Const(None))
+        second = 1 if call.name.endswith(".ImageFolder") else None
+        transform = call.machine.resolve(call.arguments.get("transform", second) or Const(None))
         augments = any(name in media.AUGMENTATIONS for name in media.names_of(transform))
         kinds = (("decode", call.name in FOLDERS), ("augment", augments))
         result.attributes["$work"] = frozenset(kind for kind, does in kinds if does)
@@ -224,7 +225,9 @@ def long_work(m: Any, what: str) -> None:
 def dataset_method(call: Call) -> Abstract:
     if call.name.endswith((".map", ".filter")) and call.receiver.name.startswith("datasets."):
         long_work(call.machine, "a dataset is prepared")
-    return Object("dataset", call.name)
+    if call.name.endswith(".map") and call.receiver.name.startswith("datasets."):
+        media.say_map(call)
+    return Object("dataset", call.receiver.name if call.receiver.name.startswith("datasets.") else call.name)
 
 
 @methods("dataset", "getitem")
@@ -232,7 +235,8 @@ def dataset_item(call: Call) -> Abstract:
     """A split of a dataset, or a sample of it."""
     for kind in call.receiver.attributes.get("$work", ()):
         media.note(call.machine, kind)
-    return Object("dataset", "a part of a dataset")
+    whole = call.receiver.name
+    return Object("dataset", whole if whole.startswith("datasets.") else "a part of a dataset")
 
 
 @methods("dataset", "getattr")

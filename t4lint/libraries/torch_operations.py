@@ -145,9 +145,7 @@ def squared(m: Any, tensor: Tensor, result: Tensor, sign: int = 1) -> Tensor:
 
 
 def say_overflow(m: Any, what: str, tensor: Tensor) -> None:
-    m.emit(
-        Operation, what, dtype=Const("float16"), autocast=region(m), device=device(m, tensor), absorbed=Const(False)
-    )
+    m.emit(Operation, what, dtype=Const("float16"), autocast=region(m), device=device(m, tensor), absorbed=Const(False))
 
 
 def with_lost(m: Any, tensor: Tensor, number: Abstract) -> Tensor:

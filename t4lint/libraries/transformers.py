@@ -33,7 +33,17 @@ from t4lint.libraries import media, signatures
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.families import find_family
 from t4lint.libraries.sharding import say_sharding
-from t4lint.libraries.torch import dtype_like, gradients_of, hand_over, inner, reentrant, say_heads, say_save, set_device, share
+from t4lint.libraries.torch import (
+    dtype_like,
+    gradients_of,
+    hand_over,
+    inner,
+    reentrant,
+    say_heads,
+    say_save,
+    set_device,
+    share,
+)
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import wrap_for_launch, wrap_in_one_process
 from t4lint.trace import Attention, Autocast, Backward, Compile, Engine, Forward, Loader, Model
@@ -436,6 +446,8 @@ def anything(call: Call) -> Abstract:
         return Object("config", call.name, dict(call.arguments.keywords))
     if last == "DataCollatorWithFlattening":
         call.machine.emit(CallEvent, last, function=f"transformers.{last}", arguments=dict(call.arguments.keywords))
+    if last.startswith("DataCollator"):
+        return Object("collator", call.name)
     if last == "pipeline":
         return Unknown("a pipeline")
     from t4lint.libraries.registry import library_default
@@ -445,6 +457,8 @@ def anything(call: Call) -> Abstract:
 
 def is_model_class(name: str) -> bool:
     if name.endswith(("Config", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "Trainer", "Arguments")):
+        return False
+    if name.startswith("DataCollator"):
         return False
     return (
         name.startswith("AutoModel") or name.endswith(("Model", "LMHeadModel", "PreTrainedModel")) or "For" in name[1:]

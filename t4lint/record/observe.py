@@ -705,11 +705,16 @@ def _keep(context: _Context, record: Record, common: dict[str, Any]) -> Event | 
 
 def _save(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     target = record.d.get("target")
+    holds, keys = (
+        _observed(tuple(record.d[name])) if name in record.d else unknown("what is saved was not seen")
+        for name in ("holds", "keys")
+    )
     return Save(
         **common,
         target=unknown("not a path") if target is None else _observed(target),
         ranks=unknown("the recorder does not compare ranks"),
-        **{name: _observed(tuple(record.d[name])) for name in ("holds", "keys") if name in record.d},
+        holds=holds,
+        keys=keys,
     )
 
 

@@ -304,7 +304,8 @@ class Copy(Event):
     """A tensor moves between devices.
 
     `pinned`: who put it into page-locked memory, "loader", "call" (`.pin_memory()` on the tensor itself) or "no".
-    `read_early`: does the host read the result before it waits for the copy.
+    `read_early`: does the host read the result before it waits for the copy. `made`: was it filled on the host by a call just
+    before, such as `torch.zeros`.
     """
 
     source: Value
@@ -312,6 +313,7 @@ class Copy(Event):
     non_blocking: Value
     pinned: Value = NOT_SAID
     read_early: Value = NOT_SAID
+    made: Value = NOT_SAID
     size: Value = NOT_SAID  # bytes
 
 

@@ -13,6 +13,7 @@ from t4lint.trace.events import (
     EnvironmentVariable,
     Event,
     Forward,
+    Key,
     Launch,
     Model,
     Predicate,
@@ -157,6 +158,18 @@ def accumulated(step: Step, since: list[Backward]) -> list[Backward]:
         if len(again) > 1 and step.loops and backward.loops == step.loops:
             return again
     return []
+
+
+def in_step_loop(trace: Trace, event: Event) -> Fact:
+    """Does it happen in a loop that an optimizer steps in, as often as that steps at least?"""
+    steps = [step for step in trace.all(Step) if step.loops == event.loops and step.key == _first_step(trace, event)]
+    same = [other for other in trace.all(type(event)) if other.key == event.key]
+    always = len(same) >= len(steps) and not any(other.guards for other in same)
+    return Fact(bool(event.loops) and bool(steps) and always)
+
+
+def _first_step(trace: Trace, event: Event) -> Key | None:
+    return next((step.key for step in trace.all(Step) if step.loops == event.loops), None)
 
 
 def settings_of(trace: Trace, name: str) -> Iterator[tuple[Event, Value]]:

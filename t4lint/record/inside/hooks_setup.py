@@ -282,7 +282,21 @@ def _classes_in(torch: Any, value: Any, depth: int = 0) -> list[str]:
         parts = list(value.values()) if isinstance(value, dict) else list(value)
         found = [name for part in parts[:100] if depth < 4 for name in _classes_in(torch, part, depth + 1)]
         return list(dict.fromkeys(found))
-    plain = (str, bytes, bytearray, int, float, complex, bool, type(None), set, torch.Tensor, torch.Size, torch.dtype, torch.device)
+    plain = (
+        str,
+        bytes,
+        bytearray,
+        int,
+        float,
+        complex,
+        bool,
+        type(None),
+        set,
+        torch.Tensor,
+        torch.Size,
+        torch.dtype,
+        torch.device,
+    )
     return [] if isinstance(value, plain) else [type(value).__name__]
 
 

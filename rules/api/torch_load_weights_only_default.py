@@ -56,7 +56,7 @@ def torch_load_weights_only_default(trace: Trace) -> Iterator[Candidate]:
         unset = call.arguments.get("weights_only", Value(None)).equals(None)
         unset &= call.arguments.get("pickle_module", Value(None)).equals(None)
         for save in first_of_each(trace, Save):
-            if save.holds.known and save.holds.it:
+            if isinstance(save.holds.it, tuple) and save.holds.it:
                 words = {"classes": " and ".join(f"`{name}`" for name in save.holds.it[:2])}
                 yield Candidate(call, recent & unset & _same_file(call, save), words=words, related=(save,))
                 break
@@ -68,6 +68,7 @@ def _same_file(call: Call, save: Save) -> Fact:
     if read.known and save.target.known and isinstance(read.it, str):
         return Fact(read.it == save.target.it, (read, save.target))
     resumed = call.arguments.get("resumes", Value(False))
-    if resumed.it is True and any("optim" in key for key in save.keys.it or ()):
+    keys = save.keys.it if isinstance(save.keys.it, tuple) else ()
+    if resumed.it is True and any("optim" in str(key) for key in keys):
         return Fact(True, (Value("a checkpoint of its own", likely=True),))
     return Fact(None, (read, save.target))

@@ -117,10 +117,11 @@ def store() -> Store:
     given = os.environ.get(FOLDER)
     if given and "://" in given:
         return Remote(given)
-    return Folder(Path(given) if given else _usual_folder())
+    return Folder(Path(given) if given else usual_folder())
 
 
-def _usual_folder() -> Path:
+def usual_folder() -> Path:
+    """Where results are kept when nothing else is said, as each system has it."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "t4lint" / "Cache"
     if sys.platform == "darwin":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from t4lint.rule import Rule
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-COMMANDS = ("check", "verify", "fit", "explain", "rules", "settings", "targets", "server")
+COMMANDS = ("check", "verify", "fit", "explain", "rules", "settings", "targets", "doctor", "completion", "server")
 # As in t4lint/rule.py, which is not imported for `--help`.
 SEVERITIES = ("error", "warning", "note")
 CONFIDENCES = ("certain", "likely", "possible")
@@ -34,6 +34,8 @@ DEFAULT_TARGET = "t4"
 STDIN_FILENAME = "stdin.py"
 FORMATS_WITH_FIXES = ("json", "jsonl", "sarif", "rdjson")
 DEFAULT_STEPS = 3  # optimizer steps that verify runs
+SHELLS = ("bash", "zsh", "fish")  # as in t4lint/completion.py
+LANGUAGE_HELP = "English or Chinese (default: T4LINT_LANG, else the locale)"
 VERIFY_EXAMPLE = "t4lint verify -- python train.py --epochs 1"
 
 
@@ -43,6 +45,10 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    if "_ARGCOMPLETE" in os.environ:
+        from t4lint.completion import answer
+
+        answer(parser(), COMMANDS)
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -66,11 +72,40 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    argv, language = _language(argv)
     flags, rest = _split(argv)
-    args = _parser().parse_args(flags)
-    args.rest = rest
+    args = parser(_spoken.language).parse_args(flags)
+    args.rest, args.language = rest, language
     run: Callable[[argparse.Namespace], int] = args.run
     return run(args)
+
+
+class _Spoken:
+    """The language in which t4lint speaks to this person, for errors too."""
+
+    language = "en"
+
+
+_spoken = _Spoken()
+
+
+def _language(argv: list[str]) -> tuple[list[str], str | None]:
+    """The command line without `--language`, which may stand anywhere in it, and what it says."""
+    from t4lint import language
+
+    end = argv.index("--") if "--" in argv else len(argv)
+    kept, given = [], None
+    words = iter(argv[:end])
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name != "--language":
+            kept.append(word)
+            continue
+        given = value if equals else next(words, "")
+        if language.asked(given) is None or not given:
+            raise UsageError(f"there is no language {given!r}; t4lint speaks {' and '.join(language.LANGUAGES)}")
+    _spoken.language = language.chosen(given)
+    return [*kept, *argv[end:]], given
 
 
 def _split(argv: list[str]) -> tuple[list[str], list[str]]:
@@ -86,8 +121,17 @@ def _split(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _complain(message: str) -> int:
-    print(f"t4lint: error: {message}", file=sys.stderr)
+    print(f"t4lint: {_say('error')}: {_say(message)}", file=sys.stderr)
     return FAILED
+
+
+def _say(text: str) -> str:
+    """An error in the person's language."""
+    if _spoken.language == "en":
+        return text
+    from t4lint.language import phrase
+
+    return phrase(text, _spoken.language, "problem")
 
 
 # --- check and verify --------------------------------------------------------------------------------------------
@@ -265,7 +309,7 @@ def _said(problems: tuple[Problem, ...]) -> int:
     """Problems go to stderr; the code says whether there were any."""
     for problem in problems:
         line = f":{problem.line}" if problem.line else ""
-        print(f"t4lint: error: {problem.path}{line}: {problem.message}", file=sys.stderr)
+        print(f"t4lint: {_say('error')}: {problem.path}{line}: {_say(problem.message)}", file=sys.stderr)
     return FAILED if problems else CLEAN
 
 
@@ -558,11 +602,11 @@ def _deliver(
     how = _look(args, wanted) if kept is not None else None
     try:
         if kept is not None and how is not None:
-            text = outputs.render(report, wanted[0], version=__version__)
+            text = outputs.render(outputs.spoken(report, wanted[0], args.language), wanted[0], version=__version__)
             outputs.to_screen(text, json=wanted[0].format in outputs.JSON)
             kept.keep_shown(how, text)
         else:
-            outputs.write(report, wanted, version=__version__, verbose=args.show_trace)
+            outputs.write(report, wanted, version=__version__, verbose=args.show_trace, language=args.language)
     except outputs.OutputError as error:
         raise UsageError(str(error)) from None
     if args.statistics:
@@ -618,7 +662,7 @@ def _explain(args: argparse.Namespace) -> int:
     if rule is None:
         hint = _suggestion(args.rule, known) or "; `t4lint rules` lists them"
         raise UsageError(f"unknown rule {args.rule!r}{hint}")
-    text = page.explain(rule)
+    text = page.explain(rule, _spoken.language)
     if outputs.is_terminal():
         text = page.markdown(text, colour=outputs.has_colour(sys.stdout), width=outputs.terminal_width())
     outputs.to_screen(text)
@@ -632,7 +676,7 @@ def _rules(args: argparse.Namespace) -> int:
         outputs.to_screen(page.rules_json(_known_rules()), json=True)
     else:
         width = outputs.terminal_width() if outputs.is_terminal() else None
-        outputs.to_screen(page.rules_text(_known_rules(), width=width))
+        outputs.to_screen(page.rules_text(_known_rules(), width=width, language=_spoken.language))
     return CLEAN
 
 
@@ -695,6 +739,28 @@ def _targets(args: argparse.Namespace) -> int:
     return CLEAN
 
 
+def _doctor(args: argparse.Namespace) -> int:
+    """What t4lint finds on this machine; nothing of it is a failure."""
+    from t4lint import doctor
+    from t4lint.report import outputs
+
+    if args.output_format == "json":
+        outputs.to_screen(doctor.as_json(_cwd()), json=True)
+        return CLEAN
+    width = outputs.terminal_width() if outputs.is_terminal() else outputs.PIPED_WIDTH
+    colour = outputs.has_colour(sys.stdout)
+    outputs.to_screen(doctor.text(_cwd(), colour=colour, width=width, language=_spoken.language))
+    return CLEAN
+
+
+def _completion(args: argparse.Namespace) -> int:
+    from t4lint import completion
+    from t4lint.report import outputs
+
+    outputs.to_screen(completion.script(args.shell))
+    return CLEAN
+
+
 def _server(args: argparse.Namespace) -> int:
     """Answer an editor over stdin and stdout."""
     try:
@@ -717,24 +783,34 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
 class _Parser(argparse.ArgumentParser):
     """argparse, with mistakes told in one line."""
 
+    usage_title: str | None = None  # in another language
+
+    def format_help(self) -> str:
+        text = super().format_help()
+        return text.replace("usage: ", self.usage_title, 1) if self.usage_title else text
+
     def error(self, message: str) -> NoReturn:
-        self.exit(FAILED, f"t4lint: error: {message} (see `{self.prog} --help`)\n")
+        hint = _say(f"(see `{self.prog} --help`)")
+        self.exit(FAILED, f"t4lint: {_say('error')}: {_say(message)} {hint}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def parser(language: str = "en") -> argparse.ArgumentParser:
+    """The parser of all commands, with its help in a language."""
+    made = _Parser(
         prog="t4lint",
         description="What a PyTorch or Hugging Face training script will do on an NVIDIA T4, before it runs.",
         epilog="A path alone is enough: `t4lint train.py` is `t4lint check train.py`. `t4lint check --help` lists the flags: "
         "fixes, targets, baselines, report formats.",
         allow_abbrev=False,
     )
-    parser.add_argument("-V", "--version", action="version", version=f"t4lint {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    made.add_argument("--language", choices=("en", "zh"), help=LANGUAGE_HELP)
+    made.add_argument("-V", "--version", action="version", version=f"t4lint {__version__}")
+    commands = made.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
     def command(name: str, run: Callable[[argparse.Namespace], int], text: str, usage: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text, usage=usage, allow_abbrev=False)
         added.set_defaults(run=run)
+        added.add_argument("--language", choices=("en", "zh"), help=LANGUAGE_HELP)
         return added
 
     _add_check(command("check", _check, "check files and folders", "t4lint [check] [FLAGS] [PATH ...]"))
@@ -758,12 +834,41 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("--output-format", choices=("text", "json"), default="text")
     shown.add_argument("--schema", action="store_true", help="print the JSON schema of the settings, for editors")
     command("server", _server, "answer an editor (language server, over stdin and stdout)", "t4lint server")
+    doctor = command(
+        "doctor", _doctor, "say what there is on this machine, and what verify can do here", "t4lint doctor"
+    )
+    doctor.add_argument("--output-format", choices=("text", "json"), default="text")
+    shells = command("completion", _completion, "print a completion script for a shell", "t4lint completion SHELL")
+    shells.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
     shown = command(
         "targets", _targets, "list the GPUs, places and instances that --target knows", "t4lint targets [NAME ...]"
     )
     shown.add_argument("names", nargs="*", metavar="NAME", help="show these in full, with the sources of their figures")
     shown.add_argument("--output-format", choices=("text", "json"), default="text")
-    return parser
+    if language != "en":
+        _localize(made, language)
+    return made
+
+
+def _localize(made: argparse.ArgumentParser, language: str) -> None:
+    """Put the help of a parser and its commands into a language."""
+    from t4lint.language import phrase
+
+    def say(text: str | None) -> str | None:
+        return phrase(text, language, "help") if text else text
+
+    made.description, made.epilog = say(made.description), say(made.epilog)
+    if isinstance(made, _Parser):
+        made.usage_title = say("usage: ")
+    for group in made._action_groups:
+        group.title = say(group.title)
+    for action in made._actions:
+        action.help = say(action.help) if action.help is not argparse.SUPPRESS else action.help
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                choice.help = say(choice.help)
+            for sub in action.choices.values():
+                _localize(sub, language)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ["T4LINT_LANG"] = "en"  # whatever the locale of the machine says
+
 PACKAGES = {"linux": "@microsoft/sarif-multitool-linux", "darwin": "@microsoft/sarif-multitool-darwin"}
 VERSION = "5.7.0"
 

@@ -365,8 +365,8 @@ What bf16-weights finds
 
 - family: precision
 - severity: warning
-- default: on
-- fix: unsafe (look at the result)
+- by default: on
+- fix: unsafe: look at the result
 
 bf16 runs in software.
 

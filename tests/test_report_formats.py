@@ -131,7 +131,7 @@ def test_rdjson_counts_bytes() -> None:
     assert it["severity"] == "WARNING"
     assert it["code"] == {
         "value": "bf16-weights",
-        "url": "https://github.com/t4lint/t4lint/blob/v1.2/rules/precision/bf16_weights.py",
+        "url": "https://t4lint.github.io/t4lint/rules/bf16-weights.html",
     }
     assert it["message"] == "it is slow\nhelp: do this"
 

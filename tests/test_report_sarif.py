@@ -150,7 +150,7 @@ def test_every_rule_has_its_page() -> None:
     for made, rule in zip(rules, engine.rules(), strict=True):
         assert made["help"]["markdown"].startswith(rule.page.splitlines()[0])
         assert re.fullmatch(r"[A-Z][A-Za-z0-9]+", made["name"])
-        assert made["helpUri"].endswith(f"{rule.family}/{rule.name.replace('-', '_')}.py")
+        assert made["helpUri"].endswith(f"/rules/{rule.name}.html")
 
 
 def test_only_the_rules_that_ran_are_named() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from t4lint import __version__
 from t4lint.findings import Finding, Problem
 from t4lint.lsp.buffers import Buffer, uri_of
 from t4lint.lsp.places import Places
@@ -94,7 +93,7 @@ def page_url(rule: str) -> str | None:
     """The address of a rule's page."""
     from t4lint.ruleset import rules
 
-    return next((rule_url(it, __version__) for it in rules() if it.name == rule), None)
+    return next((rule_url(it) for it in rules() if it.name == rule), None)
 
 
 def _shown(

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from t4lint.language import ENGLISH
 from t4lint.report.frame import split_lines, visible
 from t4lint.report.text import chain, sorted_findings
 from t4lint.rule import CONFIDENCES, SEVERITIES
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from t4lint.trace import Origin
 
 HOME = "https://github.com/t4lint/t4lint"
+SITE = "https://t4lint.github.io/t4lint"
 _SHIPPED = "t4lint.rules."
 # Control, invisible and reordering characters above ASCII: JSON itself lets them stand.
 _RAW = re.compile("[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
@@ -73,12 +75,11 @@ def _step(origin: Origin) -> str:
 # --- rules -------------------------------------------------------------------------------------------------------
 
 
-def rule_url(rule: Rule, version: str) -> str | None:
-    """Where the rule's page can be read; nowhere for people's own rules."""
-    module = rule.check.__module__
-    if not module.startswith(_SHIPPED):
+def rule_url(rule: Rule, language: str = ENGLISH) -> str | None:
+    """Where the rule's page can be read, as the site is laid out (mkdocs.yml); nowhere for people's own rules."""
+    if not rule.check.__module__.startswith((_SHIPPED, "t4lint.suppress")):
         return None
-    return f"{HOME}/blob/v{version}/rules/{module[len(_SHIPPED) :].replace('.', '/')}.py"
+    return f"{SITE}/{'' if language == ENGLISH else f'{language}/'}rules/{rule.name}.html"
 
 
 # --- places ------------------------------------------------------------------------------------------------------

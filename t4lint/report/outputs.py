@@ -13,10 +13,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from t4lint.language import ENGLISH, asked, chosen, translated
+
 if TYPE_CHECKING:
     from t4lint.findings import Report
 
 FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif", "gitlab", "junit", "rdjson", "markdown")
+FOR_PEOPLE = frozenset({"text", "concise", "markdown"})
 JSON = frozenset({"json", "jsonl", "sarif", "gitlab", "rdjson"})
 BESIDE = ({"text", "github"}, {"concise", "github"})  # the log of a workflow has room for both
 MODULES = {"json": "json_report"}  # where the renderer of a format is, if not in a module of its name
@@ -57,20 +60,31 @@ def _parse_one(text: str, known: Sequence[str]) -> Output:
     return Output(name, Path(file) if file and file != "-" else None)
 
 
-def write(report: Report, outputs: Iterable[Output], *, version: str, verbose: bool = False) -> None:
+def write(
+    report: Report, outputs: Iterable[Output], *, version: str, verbose: bool = False, language: str | None = None
+) -> None:
     """Write the report everywhere that it was asked for. When all of it goes to files, a summary goes to stderr."""
     outputs = tuple(outputs)
     screen = [output.format for output in outputs if output.file is None]
     for output in outputs:
-        text = render(report, output, version=version, verbose=verbose)
+        shown = spoken(report, output, language)
+        text = render(shown, output, version=version, verbose=verbose)
         if output.file is not None:
             _to_file(output.file, text)
         else:
-            _to_screen(report, output.format, text, beside=len(screen) > 1)
+            _to_screen(shown, output.format, text, beside=len(screen) > 1)
     if not screen:
         from t4lint.report.text import summary
 
-        print(summary(report), file=sys.stderr)
+        print(summary(translated(report, chosen(language))), file=sys.stderr)
+
+
+def spoken(report: Report, output: Output, language: str | None) -> Report:
+    """The report in the language of an output.
+
+    What people read is in `language`, else in that of their system; what programs read is English unless a language was asked for.
+    """
+    return translated(report, chosen(language) if output.format in FOR_PEOPLE else asked(language) or ENGLISH)
 
 
 def _to_screen(report: Report, format: str, text: str, *, beside: bool) -> None:

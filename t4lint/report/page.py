@@ -11,6 +11,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len, set_cell_size
+
+from t4lint.language import ENGLISH, of_rule, page, phrase
+from t4lint.report.common import rule_url
 from t4lint.report.frame import visible
 from t4lint.ruleset import options_of
 
@@ -20,23 +24,31 @@ if TYPE_CHECKING:
     from t4lint.settings import Settings, Sources
 
 MAX_SETTING = 60  # cells of a setting before the comment behind it
-FIXES = {"safe": "safe", "unsafe": "unsafe (look at the result)", "none": "by hand"}
+FIXES = {"safe": "safe", "unsafe": "unsafe: look at the result", "none": "by hand"}
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"  # only in a checkout
 
 
 # --- one rule ----------------------------------------------------------------------------------------------------
 
 
-def explain(rule: Rule) -> str:
+def explain(rule: Rule, language: str = ENGLISH) -> str:
     """The rule's page as Markdown, headed by what the declaration says."""
-    shown = "on" if rule.default else f"off (switch on with --extend-select {rule.name})"
-    head = (
-        f"# {rule.name}\n\n{rule.summary}\n\n"
-        f"- family: {rule.family}\n- severity: {rule.severity}\n- default: {shown}\n- fix: {FIXES[rule.fix]}\n"
-    )
-    page = f"{head}\n{rule.page.strip()}\n" if rule.page.strip() else head
+
+    def say(text: str) -> str:
+        return phrase(text, language, "page")
+
+    shown = say("on") if rule.default else f"{say('off')} (--extend-select {rule.name})"
+    facts = {"family": rule.family, "severity": say(rule.severity), "by default": shown, "fix": say(FIXES[rule.fix])}
+    if url := rule_url(rule, language):
+        facts["page"] = f"<{url}>"
+    head = f"# {rule.name}\n\n{of_rule(rule, 'summary', rule.summary, language)}\n\n"
+    head += "".join(f"- {say(name)}: {fact}\n" for name, fact in facts.items())
+    text = page(rule, language).strip()
     options = "".join(_option(rule, name, said) for name, said in options_of(rule).items())
-    return f"{page}\n## Options\n\nIn `[tool.t4lint.rules.{rule.name}]`:\n\n{options}" if options else page
+    parts = [head, f"\n{text}\n" if text else ""]
+    if options:
+        parts.append(f"\n## {say('Options')}\n\n`[tool.t4lint.rules.{rule.name}]`\n\n{options}")
+    return "".join(parts)
 
 
 def _option(rule: Rule, name: str, said: dict[str, Any]) -> str:
@@ -100,25 +112,29 @@ def markdown(text: str, *, colour: bool, width: int) -> str:
 # --- all rules ---------------------------------------------------------------------------------------------------
 
 
-def rules_text(rules: Iterable[Rule], *, width: int | None = None) -> str:
+def rules_text(rules: Iterable[Rule], *, width: int | None = None, language: str = ENGLISH) -> str:
     """The rules by family, one a line; cut at `width` if it is given."""
     rules = list(rules)
     name_width = max((len(rule.name) for rule in rules), default=0)
     lines: list[str] = []
     for family, members in groupby(rules, key=lambda rule: rule.family):
         lines += ["", family] if lines else [family]
-        lines += [_rule_line(rule, name_width) for rule in members]
+        lines += [_rule_line(rule, name_width, language) for rule in members]
     count = f"{len(rules)} rule{'' if len(rules) == 1 else 's'}; `t4lint explain RULE` shows a rule's page"
-    lines = [line if width is None or len(line) <= width else line[: width - 3] + "..." for line in lines]
-    return "\n".join([*lines, "", count] if lines else [count]) + "\n"
+    lines = [
+        line if width is None or cell_len(line) <= width else set_cell_size(line, width - 3).rstrip() + "..."
+        for line in lines
+    ]
+    return "\n".join([*lines, "", phrase(count, language, "page")] if lines else [count]) + "\n"
 
 
-def _rule_line(rule: Rule, name_width: int) -> str:
+def _rule_line(rule: Rule, name_width: int, language: str) -> str:
     fix = f"fix: {rule.fix}" if rule.fix != "none" else ""
     default = "" if rule.default else "off"
     counts = fixture_counts(rule)
     tests = f"  [{counts['bad']} bad, {counts['good']} good, {counts['runs']} run]" if counts else ""
-    return f"  {rule.name:<{name_width}}  {rule.severity:<7}  {default:<3}  {fix:<11}  {visible(rule.summary)}{tests}"
+    summary = visible(of_rule(rule, "summary", rule.summary, language))
+    return f"  {rule.name:<{name_width}}  {rule.severity:<7}  {default:<3}  {fix:<11}  {summary}{tests}"
 
 
 def rules_json(rules: Iterable[Rule]) -> str:

@@ -16,7 +16,7 @@ def render(report: Report, *, version: str) -> str:
     """The report as a DiagnosticResult. Paths stay relative to the working directory: reviewdog finds the root."""
     from t4lint import engine
 
-    urls = {rule.name: common.rule_url(rule, version) for rule in engine.rules()}
+    urls = {rule.name: common.rule_url(rule) for rule in engine.rules()}
     diagnostics = [_finding(report, finding, urls.get(finding.rule)) for finding in common.active(report)]
     diagnostics += [_problem(problem) for problem in report.problems]
     return common.dumps({"source": {"name": "t4lint", "url": common.HOME}, "diagnostics": diagnostics})

@@ -100,7 +100,7 @@ def _rule(rule: Rule, version: str) -> Json:
             "problem.severity": PROBLEM_SEVERITIES[rule.severity],
         },
     }
-    if url := common.rule_url(rule, version):
+    if url := common.rule_url(rule):
         made["helpUri"] = url
     return made
 

@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from t4lint.findings import in_order, text_at
+from t4lint.language import ENGLISH, phrase
 from t4lint.report.frame import Row, frame, split_lines, visible
+from t4lint.report.wrap import wrapped
 from t4lint.trace import Location, Origin
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from t4lint.findings import Effect, Finding, Problem, Related, Report, RunInfo, Verdict
 
 COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
@@ -29,15 +30,15 @@ _IN_THE_FRAME = ("literal", "flag", "key")  # origins that the frame itself show
 
 def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False, verbose: bool = False) -> str:
     """The whole report. `wrap` breaks long sentences at `width` (code is always cut there); `verbose` lists the runs and their traces."""
-    page = _Page(width, wrap)
+    page = _Page(width, wrap, report.language)
     blocks = [_finding(page, report, finding) for finding in sorted_findings(report.findings)]
-    blocks += [_problem(problem) for problem in report.problems]
+    blocks += [_problem(page, problem) for problem in report.problems]
     if verbose and report.runs:
         blocks.append(_runs(page, report.runs))
     if verbose and report.trace:
         blocks.append(Text("\n".join(visible(line) for line in report.trace)))
     if report.notes:
-        blocks.append(Text("\n".join(f"note: {visible(note)}" for note in report.notes), "dim"))
+        blocks.append(Text("\n".join(f"{page.say('note')}: {visible(note)}" for note in report.notes), "dim"))
     blocks.append(_summary(report))
     return _joined(blocks, colour=colour)
 
@@ -64,23 +65,21 @@ def place(location: Location) -> str:
 
 
 class _Page:
-    """How wide things may be."""
+    """How wide things may be, and in which language."""
 
-    def __init__(self, width: int, wrap: bool) -> None:
+    def __init__(self, width: int, wrap: bool, language: str) -> None:
         self.width = max(width, 40)
         self.wrap = wrap
-        self._console: Console | None = None
+        self.language = language
+
+    def say(self, text: str) -> str:
+        """A label or sentence in the language of the report."""
+        return phrase(text, self.language)
 
     def lines(self, text: str, width: int) -> list[str]:
         """Text as the lines that it takes, each at most `width` cells where long ones are to be broken."""
         found = [visible(line) for line in split_lines(text.strip())]
-        return [part for line in found for part in self._folded(line, width)] if self.wrap else found
-
-    def _folded(self, line: str, width: int) -> list[str]:
-        from rich.console import Console
-
-        self._console = self._console or Console(file=io.StringIO(), width=self.width)
-        return [part.plain.rstrip() for part in Text(line).wrap(self._console, max(width, 20))]
+        return [part for line in found for part in wrapped(line, max(width, 20))] if self.wrap else found
 
 
 def _finding(page: _Page, report: Report, finding: Finding) -> Text:
@@ -88,14 +87,14 @@ def _finding(page: _Page, report: Report, finding: Finding) -> Text:
     others = [(related, _rows(page, report, related.location, related)) for related in finding.related]
     margin = _margin([rows, *(shown for _, shown in others)])
     colour = COLOURS[finding.severity]
-    block = _header(f"{finding.severity}[{finding.rule}]", finding.message, colour)
+    block = _header(f"{page.say(finding.severity)}[{finding.rule}]", finding.message, colour)
     _arrow(block, margin, "-->", place(finding.location))
     _frame(block, rows, margin, colour)
     for related, shown in others:
         if shown:
             _arrow(block, margin, ":::", place(related.location))
             _frame(block, shown, margin, GUTTER)
-    notes = list(_notes(report, finding, [related for related, shown in others if not shown]))
+    notes = list(_notes(page, report, finding, [related for related, shown in others if not shown]))
     if notes and rows:
         block.append(f"\n{' ' * margin} |", GUTTER)
     for label, text, style in notes:
@@ -103,27 +102,27 @@ def _finding(page: _Page, report: Report, finding: Finding) -> Text:
     return block
 
 
-def _notes(report: Report, finding: Finding, unseen: list[Related]) -> Iterator[tuple[str, str, str]]:
+def _notes(page: _Page, report: Report, finding: Finding, unseen: list[Related]) -> Iterator[tuple[str, str, str]]:
     """What stands below the frame, as (label, text, style of the label)."""
     for origin in chain(finding):
-        yield "from", _origin(origin), "bold"
+        yield page.say("from"), _origin(origin), "bold"
     for related in unseen:
-        yield "see", f"{related.note} ({place(related.location)})", "bold"
+        yield page.say("see"), f"{related.note} ({place(related.location)})", "bold"
     if finding.help:
-        yield "help", finding.help, "bold green"
+        yield page.say("help"), finding.help, "bold green"
     if finding.fix is not None:
         flags = "--fix" if finding.fix.safety == "safe" else "--fix --unsafe-fixes"
-        yield "fix", f"{finding.fix.title} ({flags})", "bold green"
-    yield from _launches(report, finding)
+        yield page.say("fix"), f"{finding.fix.title} ({flags})", "bold green"
+    yield from _launches(page, report, finding)
     if finding.confidence != "certain":
-        yield "confidence", finding.confidence, "bold"
+        yield page.say("confidence"), page.say(finding.confidence), "bold"
     if finding.verdict is not None:
-        yield _verdict(finding.verdict)
+        yield _verdict(page, finding.verdict)
     if finding.effect is not None:
-        yield "measured", measured(finding.effect), "bold"
+        yield page.say("measured"), measured(finding.effect, report.language), "bold"
 
 
-def measured(effect: Effect) -> str:
+def measured(effect: Effect, language: str = ENGLISH) -> str:
     """What a fix did to the run, with the numbers."""
     if not effect.pairs:
         return effect.conclusion
@@ -131,10 +130,12 @@ def measured(effect: Effect) -> str:
     for name, what, unit, scale in (("step", effect.seconds, "ms", 1e3), ("peak", effect.memory, "MiB", 2**-20)):
         if what is not None:
             interval = f"{what.low - 1:+.1%} to {what.high - 1:+.1%}"
-            parts.append(f"{name} {what.before * scale:.4g} to {what.after * scale:.4g} {unit} ({interval})")
+            change = f"{name} {what.before * scale:.4g} to {what.after * scale:.4g} {unit} ({interval})"
+            parts.append(phrase(change, language))
     where = {"cpu": "this CPU", "t4": "this T4", "gpu": "this GPU"}.get(effect.basis, effect.basis)
     loss = {"same": "the same loss", "differs": "another loss"}.get(effect.loss, "loss not seen")
-    return f"with the fix: {effect.conclusion} on {where}; {', '.join([*parts, loss])}; {effect.pairs} pairs"
+    said = phrase(f"with the fix: {effect.conclusion} on {where}", language)
+    return f"{said}; {', '.join([*parts, phrase(loss, language)])}; {phrase(f'{effect.pairs} pairs', language)}"
 
 
 def chain(finding: Finding) -> tuple[Origin, ...]:
@@ -149,31 +150,32 @@ def _origin(origin: Origin) -> str:
     return f"{origin.note} ({place(origin.location)})" if origin.location else origin.note
 
 
-def _launches(report: Report, finding: Finding) -> Iterator[tuple[str, str, str]]:
+def _launches(page: _Page, report: Report, finding: Finding) -> Iterator[tuple[str, str, str]]:
     """The launches that a finding belongs to, when there are others that are free of it."""
     runs = [report.runs[index] for index in finding.runs if 0 <= index < len(report.runs)]
     if not runs or len(runs) == len(report.runs):
         return
     for run in runs[:SHOWN_RUNS]:
-        yield "run", _run(run), "bold"
+        yield page.say("run"), _run(run), "bold"
     if len(runs) > SHOWN_RUNS:
-        yield "run", f"and {len(runs) - SHOWN_RUNS} more", "bold"
+        yield page.say("run"), page.say(f"and {len(runs) - SHOWN_RUNS} more"), "bold"
 
 
 def _run(run: RunInfo) -> str:
     return f"{run.command} ({run.launch})" if run.launch else run.command
 
 
-def _verdict(verdict: Verdict) -> tuple[str, str, str]:
+def _verdict(page: _Page, verdict: Verdict) -> tuple[str, str, str]:
     label = verdict.verdict if verdict.verdict == "not exercised" else f"{verdict.verdict} on {verdict.basis}"
+    label = page.say(label)
     if verdict.confidence != "certain" and verdict.verdict in ("confirmed", "refuted"):
-        label += f" ({verdict.confidence})"
+        label += f" ({page.say(verdict.confidence)})"
     said = "; ".join(part for part in (verdict.evidence, verdict.reason) if part)
     return label, said, VERDICTS[verdict.verdict]
 
 
-def _problem(problem: Problem) -> Text:
-    block = _header("error", problem.message, COLOURS["error"])
+def _problem(page: _Page, problem: Problem) -> Text:
+    block = _header(page.say("error"), problem.message, COLOURS["error"])
     where = ":".join(
         str(part) for part in (visible(problem.path), problem.line, problem.column) if part not in (None, "")
     )
@@ -183,7 +185,7 @@ def _problem(problem: Problem) -> Text:
 
 
 def _runs(page: _Page, runs: tuple[RunInfo, ...]) -> Text:
-    block = Text().append("runs:", "bold")
+    block = Text().append(f"{page.say('runs')}:", "bold")
     for run in runs:
         facts = [f"{run.processes} processes"] if run.processes and run.processes > 1 else []
         facts += [f"{library} {version}" for library, version in sorted(run.versions.items())]
@@ -195,19 +197,24 @@ def _runs(page: _Page, runs: tuple[RunInfo, ...]) -> Text:
 
 
 def _summary(report: Report) -> Text:
-    files = f"{report.files} {_plural('file', report.files)}"
-    target = f"; target: {gpu(report.target)}"
+    def say(text: str) -> str:
+        return phrase(text, report.language)
+
+    files = say(f"{report.files} {_plural('file', report.files)}")
+    target = say(f"; target: {gpu(report.target)}")
     if report.findings:
         count = len(report.findings)
-        said = f"Found {count} {_plural('finding', count)} ({_by_severity(report)}) in {files}{target}{_by_verdict(report)}"
+        said = say(f"Found {count} {_plural('finding', count)} ({_by_severity(report)}) in {files}")
+        said += target + _by_verdict(report)
     elif report.files or not report.problems:
-        said = f"No findings in {files}{target}"
+        said = say(f"No findings in {files}") + target
     else:
-        said = "Nothing was checked"
+        said = say("Nothing was checked")
     block = Text().append(said, "bold")
     if report.problems:
         count = len(report.problems)
-        block.append(f"\n{count} {_plural('problem', count)} kept t4lint from checking everything", COLOURS["error"])
+        problems = say(f"{count} {_plural('problem', count)} kept t4lint from checking everything")
+        block.append(f"\n{problems}", COLOURS["error"])
     return block
 
 
@@ -229,13 +236,14 @@ def gpu(target: str) -> str:
 
 def _by_severity(report: Report) -> str:
     counts: Counter[str] = Counter(finding.severity for finding in report.findings)
-    return ", ".join(f"{counts[name]} {_plural(name, counts[name])}" for name in COLOURS if name in counts)
+    said = (f"{counts[name]} {_plural(name, counts[name])}" for name in COLOURS if name in counts)
+    return phrase(", ", report.language).join(phrase(it, report.language) for it in said)
 
 
 def _by_verdict(report: Report) -> str:
     counts: Counter[str] = Counter(finding.verdict.verdict for finding in report.findings if finding.verdict)
-    said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
-    return f"; {said}" if said else ""
+    said = [phrase(f"{counts[name]} {name}", report.language) for name in VERDICTS if name in counts]
+    return phrase("; ", report.language) + phrase(", ", report.language).join(said) if said else ""
 
 
 # --- drawing -----------------------------------------------------------------------------------------------------
@@ -271,7 +279,7 @@ def _note(page: _Page, block: Text, margin: int, label: str, text: str, style: s
     block.append(label, style)
     if not text.strip():
         return
-    hang = len(label) + 2 if len(label) < LONG_LABEL else 2
+    hang = cell_len(label) + 2 if cell_len(label) < LONG_LABEL else 2
     first, *more = page.lines(f"{label}: {text}", page.width - margin - 3 - hang)
     block.append(first[len(label) :])
     for line in more:

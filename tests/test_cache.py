@@ -234,7 +234,7 @@ def test_everything_that_is_looked_at_is_noted(project: Path, looked_at: tuple[l
     touched.clear()
     opened.clear()
     with disk.watched() as asked:
-        parser = cli._parser().parse_args(["check", "."])
+        parser = cli.parser().parse_args(["check", "."])
         parser.rest = []
         cli._checked(parser, [Path()], None, cli._outputs([]))
     noted = {question[1:].partition(":")[2] if question[0] == "p" else question[1:] for question in asked}

@@ -148,3 +148,46 @@ def test_collectives_and_which_ranks_take_part(tmp_path: Path, monkeypatch: pyte
         ("broadcast", 9): ("rank 1", 8),
         ("barrier", 10): ("all", 0),
     }
+
+
+REPLICAS = """
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")
+    try:
+        torch.cuda.set_device(dist.get_rank())
+    except Exception:
+        pass
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    model = DistributedDataParallel(net)
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.randn(8, 4)
+    with model.no_sync():
+        model(data).sum().backward()
+    loss = model(data).sum()
+    with model.no_sync():
+        loss.backward()
+    model(data).sum().backward()
+    optimizer.step()
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.heavy
+def test_what_ddp_is_given_and_where_it_leaves_gradients_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    done = run(tmp_path, REPLICAS, "-m", "torch.distributed.run", "--nproc_per_node", "2", steps=1)
+    trace = trace_of(done, find_target("t4"))
+    (wrap,) = trace.all(events.Wrap)
+    assert (wrap.how.it, wrap.normalization.it, wrap.gradient_bytes.it) == ("ddp", "BatchNorm", 4)
+    choice = next(trace.all(events.DeviceChoice))
+    assert (choice.role, choice.index.it, choice.where.line) == ("set_device", 0, 8)
+    hook = next(call for call in trace.all(events.Call) if call.role == "register_comm_hook")
+    assert str(hook.arguments["hook"].it).endswith("default_hooks.fp16_compress_hook")
+    backwards = [(it.in_no_sync.it, it.forward_in_no_sync.it) for it in trace.all(events.Backward)]
+    assert backwards == [(True, True), (True, False), (False, False)]

@@ -314,6 +314,28 @@ def named(name: str, value: Any) -> Switch:
 
 
 DDP = Wrap(where=at(25), how=Value("ddp"))
+HOOK = "torch.nn.parallel.DistributedDataParallel.register_comm_hook"
+POWER_SGD = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.PowerSGDState"
+HALVED = Call(where=at(26), role="register_comm_hook", function=HOOK, arguments={"hook": Value("fp16_compress_hook")})
+MIXED = autocast(written("float16"))
+FLOAT32 = stepped("float32")
+
+
+def replicas(normalization: str = "none", gradient_bytes: Value = NOT_SAID, **options: Any) -> Wrap:
+    said = {name: value if isinstance(value, Value) else Value(value) for name, value in options.items()}
+    known = Value(normalization)
+    return Wrap(where=at(25), how=Value("ddp"), options=said, normalization=known, gradient_bytes=gradient_bytes)
+
+
+def power_sgd(**arguments: Any) -> Call:
+    said = {name: written(value) for name, value in arguments.items()}
+    return Call(where=at(26), role="PowerSGDState", function=POWER_SGD, arguments=said)
+
+
+def on(place: str, *events: Event) -> Trace:
+    return Trace("predicted", find_target(place), {}, events)
+
+
 YES, NO, MAYBE = True, False, None
 Case = tuple[str, str, list[bool | None], Trace]
 
@@ -651,6 +673,62 @@ CASES: list[Case] = [
         [MAYBE],
         trace(loader(persistent_workers=written(True), workers=DARK)),
     ),
+    ("broadcast-buffers-every-step", "batch norm", [YES], trace(replicas("BatchNorm"), SCALED)),
+    ("broadcast-buffers-every-step", "off", [NO], trace(replicas("BatchNorm", broadcast_buffers=False), SCALED)),
+    (
+        "broadcast-buffers-every-step",
+        "new name",
+        [NO],
+        trace(replicas("BatchNorm", forward_sync_buffers=False), SCALED),
+    ),
+    ("broadcast-buffers-every-step", "observed", [YES], trace(replicas("BatchNorm", broadcast_buffers=None), SCALED)),
+    ("broadcast-buffers-every-step", "shared statistics", [NO], trace(replicas("SyncBatchNorm"), SCALED)),
+    ("broadcast-buffers-every-step", "unknown model", [MAYBE], trace(DDP, SCALED)),
+    ("broadcast-buffers-every-step", "more options", [MAYBE], trace(replicas("BatchNorm", **{"**": DARK}), SCALED)),
+    ("batchnorm-on-small-ddp-batch", "two", [YES], trace(replicas("BatchNorm"), SCALED, step(micro_batch=written(2)))),
+    ("batchnorm-on-small-ddp-batch", "eight", [NO], trace(replicas("BatchNorm"), SCALED, step(micro_batch=written(8)))),
+    ("batchnorm-on-small-ddp-batch", "unknown", [MAYBE], trace(replicas("BatchNorm"), SCALED, step())),
+    ("gradient-bucket-view-off", "default", [YES], trace(replicas(), step(parameters=Value(300_000_000)))),
+    ("gradient-bucket-view-off", "small", [NO], trace(replicas(), step(parameters=Value(3_000_000)))),
+    (
+        "gradient-bucket-view-off",
+        "on",
+        [NO],
+        trace(replicas(gradient_as_bucket_view=True), step(parameters=Value(3e8))),
+    ),
+    ("gradient-bucket-view-off", "size unknown", [MAYBE], trace(replicas(), step())),
+    ("gradient-bucket-view-off", "of the Trainer", [], trace(Wrap(where=at(25), role="engine", how=Value("ddp")))),
+    (
+        "gradient-bucket-view-off",
+        "on the CPU",
+        [NO],
+        trace(replicas(), step(parameters=Value(3e8), device=Value("cpu"))),
+    ),
+    ("fp32-gradients-on-slow-network", "slow", [YES], on("GN7.2XLARGE32", launch(), MIXED, DDP, FLOAT32)),
+    ("fp32-gradients-on-slow-network", "fast", [NO], on("g4dn.8xlarge", launch(), MIXED, DDP, FLOAT32)),
+    ("fp32-gradients-on-slow-network", "nowhere", [MAYBE], trace(launch(), MIXED, DDP, FLOAT32)),
+    (
+        "fp32-gradients-on-slow-network",
+        "hook",
+        [NO],
+        on("GN7.2XLARGE32", launch(), MIXED, DDP, HALVED, FLOAT32),
+    ),
+    (
+        "fp32-gradients-on-slow-network",
+        "seen in 16 bits",
+        [NO],
+        on("GN7.2XLARGE32", launch(), MIXED, replicas(gradient_bytes=Value(2.0)), FLOAT32),
+    ),
+    ("powersgd-hook", "a copy", [YES], trace(power_sgd())),
+    ("powersgd-hook", "too early", [YES], trace(power_sgd(start_powerSGD_iter=1, use_error_feedback=False))),
+    ("powersgd-hook", "no feedback", [NO], trace(power_sgd(use_error_feedback=False))),
+    (
+        "powersgd-hook",
+        "unknown",
+        [MAYBE],
+        trace(Call(where=at(26), role="PowerSGDState", function=POWER_SGD, arguments={"use_error_feedback": DARK})),
+    ),
+    ("powersgd-hook", "another hook", [], trace(HALVED)),
     ("ddp-across-nodes", "network-bound", [YES], trace(launch(), DDP, needs_network((5.0, 9.0)))),
     ("ddp-across-nodes", "compute-bound", [NO], trace(launch(), DDP, needs_network((0.1, 0.4)))),
     ("ddp-across-nodes", "one node", [NO], trace(launch(nodes=1), DDP, needs_network((5.0, 9.0)))),
@@ -1318,10 +1396,6 @@ CASES += [
         trace(started(nodes=2, flags=DARK_FLAGS, rendezvous=DARK, node_rank=unknown("not all flags are known"))),
     ),
 ]
-
-
-def on(place: str, *events: Event) -> Trace:
-    return Trace("predicted", find_target(place), {}, events)
 
 
 def holding(weights: float, gradients: float = 0, optimizer: float = 0, **fields: Any) -> Step:

@@ -18,7 +18,8 @@ When the nodes' own environment sets `PET_MASTER_ADDR` or `PET_RDZV_ENDPOINT`, a
 
 ## Sources
 
-* torch 2.13, `torch/distributed/run.py` and `argparse_util.py`; run with two nodes: the workers saw 127.0.0.1
+* torch 2.13, `torch/distributed/run.py` and `argparse_util.py`; run with one torchrun on each of two hosts
+  (network namespaces, `tests/test_distributed_claims.py`): the agents never meet; on one host the workers saw 127.0.0.1
 """
 
 from __future__ import annotations

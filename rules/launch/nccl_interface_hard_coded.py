@@ -20,7 +20,8 @@ exclusion list are not reported; neither is a program with a single process.
 ## Sources
 
 * NCCL 2.21 to 2.30.7, interface search (`ncclFindInterfaces`); NCCL documentation on environment variables
-* pytorch/pytorch#29482 (nodes with four T4s, `eth0` not there), NVIDIA/nccl#286 (`lo`)
+* pytorch/pytorch#29482 (nodes with four T4s, `eth0` not there), NVIDIA/nccl#286 (`lo`). gloo ends
+  in the same way on two hosts with a name that is not there, and with `lo` (`tests/test_distributed_claims.py`)
 """
 
 from __future__ import annotations

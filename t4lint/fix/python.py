@@ -95,13 +95,31 @@ class PythonFile:
             calls = [call for call in calls if self.span(call) == span]
         else:
             first, last = location.line, location.end_line
-            calls = [call for call in calls if first <= self._line(call) <= last and self._name(call) == callee]
+            aliases = self._aliases()
+            calls = [
+                call for call in calls
+                if first <= self._line(call) <= last and callee in ((name := self._name(call)), aliases.get(name))
+            ]  # fmt: skip
         if len(calls) != 1:
             raise NoPlace("it is not clear which call is meant")
         return calls[0]
 
     def _line(self, node: cst.CSTNode) -> int:
         return self.lines.line_of(self.span(node)[0])
+
+    def _aliases(self) -> dict[str, str]:
+        """What names stand for that are imported under others: `import DistributedDataParallel as DDP`."""
+        names = [
+            name
+            for node in self.of_kind(cst.ImportFrom)
+            if not isinstance(node.names, cst.ImportStar)
+            for name in node.names
+        ]
+        return {
+            name.asname.name.value: name.name.value
+            for name in names
+            if name.asname is not None and isinstance(name.asname.name, cst.Name) and isinstance(name.name, cst.Name)
+        }
 
     def _name(self, call: cst.Call) -> str:
         function = call.func

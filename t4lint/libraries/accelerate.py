@@ -12,12 +12,14 @@ from t4lint.interpret.values import (
     Abstract,
     Bound,
     Const,
+    DictValue,
     Function,
     Instance,
     ListValue,
     Object,
     Partial,
     Step,
+    Symbol,
     Tensor,
     Unknown,
     leaves,
@@ -46,6 +48,8 @@ def accelerator(call: Call) -> Abstract:
         call.name,
         {"$precision": precision, "$accumulation": accumulation, "$cpu": call.argument("cpu", None, Const(False))},
     )
+    handlers = m.resolve(call.argument("kwargs_handlers", None, Const(None)))
+    result.attributes["$ddp"] = handlers if isinstance(handlers, (ListValue, Const)) else Unknown("the handlers")
     m.emit(Engine, "Accelerator", result.uid, mixed_precision=precision, accumulation=accumulation)
     say_deepspeed(call, result.uid, precision)
     return result
@@ -122,9 +126,50 @@ def claim(m: Any, engine: Object, value: Abstract) -> None:
         if m.is_module(value) or (isinstance(value, Object) and value.kind in ("optimizer", "loader")):
             m.write(value.attributes, "$engine", engine)
         if m.is_module(value):
-            wrap_for_launch(m, value)
+            wrap_for_launch(m, value, options=ddp_options(m, engine))
             on_cpu = m.target.gpu is None or m.truth(engine.attributes.get("$cpu") or Const(False)) is True
             set_device(m, value, Const("cpu" if on_cpu else "cuda"))
+
+
+DDP_KWARGS = "accelerate.DistributedDataParallelKwargs"
+
+
+@calls(
+    DDP_KWARGS, "accelerate.utils.DistributedDataParallelKwargs",
+    "accelerate.utils.dataclasses.DistributedDataParallelKwargs",
+)  # fmt: skip
+def ddp_kwargs(call: Call) -> Abstract:
+    """What the Accelerator hands to DDP, and the hook that it registers there (accelerate 1.15)."""
+    m = call.machine
+    options = {name: m.resolve(value) for name, value in call.arguments.keywords.items()}
+    if call.arguments.open:
+        options["**"] = Unknown("what else DDP is given")
+    hook = options.pop("comm_hook", None)
+    if hook is not None:
+        name = m.mapped(
+            hook, lambda leaf: Const(leaf.name.rpartition(".")[2], leaf.origins) if isinstance(leaf, Symbol) else leaf
+        )
+        state = m.resolve(options.pop("comm_state_option", Const(None)))
+        asked = dict(state.items) if isinstance(state, DictValue) else {}
+        said = {str(key): value for key, value in asked.items()}
+        m.emit(CallEvent, "DistributedDataParallelKwargs", function=DDP_KWARGS, arguments={"comm_hook": name, **said})
+    return Object("ddp kwargs", call.name, options)
+
+
+def ddp_options(m: Any, engine: Object) -> dict[str, Any]:
+    """The options of DDP that the Accelerator was given; "**" where there may be more."""
+    handlers = engine.attributes.get("$ddp")
+    if isinstance(handlers, Const) and handlers.value is None:
+        return {}
+    if not isinstance(handlers, ListValue) or not handlers.complete:
+        return {"**": Unknown("what the Accelerator hands to DDP")}
+    found: dict[str, Any] = {}
+    for item in map(m.resolve, handlers.items):
+        if isinstance(item, Object) and item.kind == "ddp kwargs":
+            found |= item.attributes
+        elif not isinstance(item, Object):
+            found["**"] = Unknown("what the Accelerator hands to DDP")
+    return found
 
 
 @methods("accelerator", "backward")

@@ -35,6 +35,7 @@ from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_nam
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import inside_no_sync, say_collective
 from t4lint.libraries.torch_layers import layer_parameters
+from t4lint.libraries.torch_modules import child_modules, holds
 from t4lint.libraries.torch_operations import after, exact, exact_dtype
 from t4lint.trace import (
     Attention,
@@ -163,6 +164,8 @@ def layer(call: Call) -> Abstract:
         module.attributes["$children"] = ListValue(call.arguments.positional, complete=not call.arguments.open)
     else:
         module.attributes["$parameters"] = layer_parameters(call, name)
+        if name.startswith("BatchNorm"):
+            module.attributes["track_running_stats"] = call.argument("track_running_stats", 4, Const(True))
         say_unaligned(call, name)
     return module
 
@@ -362,17 +365,9 @@ def layout_of(m: Any, module: Any) -> Abstract:
     return m.resolve(module.attributes.get("$format") or Const("contiguous"))  # type: ignore[no-any-return]
 
 
-def convolves(module: Abstract, depth: int = 0) -> bool:
+def convolves(module: Abstract) -> bool:
     """Does it hold a 2-d convolution, as far as the project says it?"""
-    if isinstance(module, Object):
-        parts = [*child_modules(module)] if depth < 5 else []
-        return module.name == "torch.nn.Conv2d" or any(convolves(part, depth + 1) for part in parts)
-    if isinstance(module, ListValue) and depth < 5:
-        return any(convolves(part, depth + 1) for part in module.items)
-    if isinstance(module, Instance) and depth < 5:
-        parts = [value for key, value in module.attributes.items() if not key.startswith("$")]
-        return any(convolves(part, depth + 1) for part in parts if isinstance(part, Abstract))
-    return False
+    return holds(module, lambda part: part.name == "torch.nn.Conv2d")
 
 
 def attention_maps(m: Any, model: Any, arguments: Arguments) -> Object | None:
@@ -756,19 +751,6 @@ def all_children_known(module: Any) -> bool:
     inside = [part for part in children.items if isinstance(part, (ListValue, DictValue))]
     unknown = any(isinstance(part, Unknown) for part in child_modules(module))
     return children.complete and all(part.complete for part in inside) and not unknown
-
-
-def child_modules(module: Any) -> list[Abstract]:
-    parts: list[Abstract] = []
-    children = module.attributes.get("$children") if isinstance(module, (Object, Instance)) else None
-    for child in children.items if isinstance(children, ListValue) else ():
-        if isinstance(child, ListValue):
-            parts.extend(child.items)
-        elif isinstance(child, DictValue):
-            parts.extend(child.items.values())
-        else:
-            parts.append(child)
-    return parts
 
 
 @methods("module", "append", "extend")
@@ -1424,9 +1406,17 @@ def say_compile(call: Call, target: Any, in_place: bool = False) -> None:
     )
 
 
-@calls("torch.jit.script", "torch.jit.trace", "torch.nn.SyncBatchNorm.convert_sync_batchnorm")
+@calls("torch.jit.script", "torch.jit.trace")
 def same_module(call: Call) -> Abstract:
     return call.argument("module", 0)
+
+
+@calls("torch.nn.SyncBatchNorm.convert_sync_batchnorm")
+def synchronized(call: Call) -> Abstract:
+    module = call.argument("module", 0)
+    if isinstance(module, (Object, Instance)):
+        call.machine.write(module.attributes, "$sync batch norm", Const(True))
+    return module
 
 
 @calls("torch.set_default_dtype")

@@ -16,6 +16,7 @@ from t4lint.interpret.values import (
     Choice,
     Const,
     Function,
+    Instance,
     ListValue,
     Object,
     Partial,
@@ -24,6 +25,7 @@ from t4lint.interpret.values import (
     Unknown,
 )
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
+from t4lint.libraries.torch_modules import holds
 from t4lint.sources import disk
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Collective, DeviceChoice, Engine, ProcessGroup, Wrap
@@ -42,6 +44,10 @@ def wrap(call: Call) -> Abstract:
     m = call.machine
     module = call.argument("module", 0)
     options = dict(call.arguments.keywords)
+    if call.arguments.open:
+        options["**"] = Unknown("what else the wrapper is given")
+    if WRAPPERS[call.name] == "ddp" and "gradient_as_bucket_view" not in options and mentioned(m, *REPLACES_GRADIENTS):
+        options["gradient_as_bucket_view"] = Unknown("the program may replace gradients, which views do not allow")
     wrapper = Object("module", call.name, {"module": module, "$wrapper": Const(True)})
     for name in ("$dtype", "$device", "training", "$engine"):
         if hasattr(module, "attributes") and name in module.attributes:
@@ -76,8 +82,64 @@ def wrap(call: Call) -> Abstract:
         reduces=reduces,
         devices=Unknown("the program may pick a GPU for each process") if mentioned(m, *PICKERS) else Const("same"),
         data=Unknown("the program may split its data by rank") if mentioned(m, *SPLITTERS) else Const("whole"),
+        normalization=normalization_of(module),
     )
     return wrapper
+
+
+# What programs that could not train on views of the buckets do with gradients somewhere.
+REPLACES_GRADIENTS = (".grad =", ".grad=", ".grad.detach_")
+
+
+def normalization_of(module: Abstract) -> Abstract:
+    """Whether a batch norm with running statistics is in the module; what is not found may still be there."""
+    if isinstance(module, (Object, Instance)) and "$sync batch norm" in module.attributes:
+        return Const("SyncBatchNorm")
+    if holds(module, is_batch_norm):
+        return Const("BatchNorm")
+    return Unknown("whether the model has a batch norm")
+
+
+# Networks of torchvision 0.28 that keep running statistics, by the beginning of their names.
+WITH_BATCH_NORM = (
+    "densenet", "efficientnet", "googlenet", "inception", "mnasnet", "mobilenet", "regnet", "resnet", "resnext", "shufflenet",
+    "wide_resnet",
+)  # fmt: skip
+
+
+def is_batch_norm(module: Object) -> bool:
+    name = module.name.rpartition(".")[2]
+    if module.name.startswith("torchvision.models."):
+        replaced = "norm_layer" in module.attributes
+        return not replaced and (name.startswith(WITH_BATCH_NORM) or name.endswith("_bn"))
+    if not (module.name.startswith("torch.nn.") and name.startswith("BatchNorm")):
+        return False
+    tracks = module.attributes.get("track_running_stats")
+    return not isinstance(tracks, Const) or tracks.value is not False
+
+
+HOOK = "torch.nn.parallel.DistributedDataParallel.register_comm_hook"
+POWER_SGD = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.PowerSGDState"
+
+
+@methods("module", "register_comm_hook")
+def register_comm_hook(call: Call) -> Abstract:
+    """Other ways for DDP to send gradients: compressed to 16 bits, or to low rank."""
+    asked = {"hook": call.argument("hook", 1)}
+    call.machine.emit(CallEvent, "register_comm_hook", call.receiver.uid, function=HOOK, arguments=asked)
+    return NONE
+
+
+@calls(POWER_SGD)
+def power_sgd_state(call: Call) -> Abstract:
+    """Read in torch 2.13, `powerSGD_hook.py`."""
+    said = {
+        "start_powerSGD_iter": call.argument("start_powerSGD_iter", 2, Const(1000)),
+        "use_error_feedback": call.argument("use_error_feedback", 4, Const(True)),
+        "warm_start": call.argument("warm_start", 5, Const(True)),
+    }
+    call.machine.emit(CallEvent, "PowerSGDState", function=POWER_SGD, arguments=said)
+    return Object("hook state", call.name)
 
 
 # What programs that give each process a GPU of its own name somewhere.
@@ -263,7 +325,9 @@ def world_size(m: Any) -> Abstract:
     return Unknown("how many processes run", uid="world size")
 
 
-def wrap_for_launch(m: Any, module: Abstract, arguments: Any = None, adapted: bool = False) -> None:
+def wrap_for_launch(
+    m: Any, module: Abstract, arguments: Any = None, adapted: bool = False, options: dict[str, Abstract] | None = None
+) -> None:
     """What an engine does with a model when several processes were launched: DDP, unless it was told to shard."""
     launch = m.launch
     if launch is None or not launch.nodes.known or not launch.processes_per_node.known:
@@ -286,7 +350,8 @@ def wrap_for_launch(m: Any, module: Abstract, arguments: Any = None, adapted: bo
             "engine",
             getattr(module, "uid", ""),
             how=Const("ddp", (m.here("derived", "several processes: the engine wraps the model in DDP"),)),
-            options=engine_options(m, module, arguments, adapted),
+            options=options if options is not None else engine_options(m, module, arguments, adapted),
+            normalization=normalization_of(module),
         )
 
 
@@ -297,14 +362,18 @@ def engine_options(m: Any, module: Abstract, arguments: Any, adapted: bool) -> d
     """
     if arguments is None:
         return {}
-    given = m.resolve(arguments.get("ddp_find_unused_parameters") or NONE)
-    if not (isinstance(given, Const) and given.value is None):
-        return {"find_unused_parameters": given}
+    options: dict[str, Abstract] = {}
+    for name in ("find_unused_parameters", "broadcast_buffers"):
+        given = m.resolve(arguments.get(f"ddp_{name}") or NONE)
+        if not (isinstance(given, Const) and given.value is None):
+            options[name] = given
     model = m.resolve(module)
-    if not adapted and not (isinstance(model, Object) and model.attributes.get("$adapters")):
-        return {}
-    note = "default of the Trainer for a PEFT model without ddp_find_unused_parameters"
-    return {"find_unused_parameters": Const(True, (Step("default", note),))}
+    if "find_unused_parameters" not in options and (
+        adapted or (isinstance(model, Object) and model.attributes.get("$adapters"))
+    ):
+        note = "default of the Trainer for a PEFT model without ddp_find_unused_parameters"
+        options["find_unused_parameters"] = Const(True, (Step("default", note),))
+    return options
 
 
 def wrap_in_one_process(m: Any, module: Any, arguments: Any) -> None:
@@ -411,5 +480,7 @@ def inside_no_sync(m: Any) -> Abstract:
     for region in m.regions:
         if isinstance(region, Object) and region.kind == "no sync":
             return Const(True)
-    open_regions = [region for region in m.regions if not isinstance(region, Object)]
+    open_regions = [
+        region for region in m.regions if not isinstance(region, Object) or region.name == "accelerate context"
+    ]
     return Unknown("whether the region around it is a no_sync") if open_regions else Const(False)

@@ -27,6 +27,8 @@ def create_model(call: Call) -> Abstract:
         call.name,
         {"$dtype": default_dtype(m), "$device": Const("cpu"), "training": Const(True), "$checkpoint": name},
     )
+    if "norm_layer" in call.arguments.keywords:
+        module.attributes["norm_layer"] = call.arguments.keywords["norm_layer"]
     m.emit(Model, "create", module.uid, name=name, dtype=default_dtype(m))
     return module
 

@@ -178,7 +178,11 @@ def comm_hook(trace: Trace) -> Value:
     for call in trace.all(Call):
         for name in ("hook", "comm_hook"):
             said = call.arguments.get(name)
-            if said is not None and call.function.endswith(("register_comm_hook", "DistributedDataParallelKwargs")):
+            if (
+                said is not None
+                and said.it != "NO"
+                and call.function.endswith(("register_comm_hook", "DistributedDataParallelKwargs"))
+            ):
                 return said
     return NOT_SAID
 

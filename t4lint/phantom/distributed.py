@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -57,10 +59,13 @@ def _replicas(membrane: Membrane) -> None:
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             return self.module(*args, **kwargs)
 
-        def no_sync(self) -> Any:
-            import contextlib
-
-            return contextlib.nullcontext()
+        @contextlib.contextmanager
+        def no_sync(self) -> Iterator[None]:
+            before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+            try:
+                yield
+            finally:
+                self.require_backward_grad_sync = before
 
         def register_comm_hook(self, state: Any, hook: Any) -> None: ...
 

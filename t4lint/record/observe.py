@@ -71,12 +71,12 @@ NOT_ENTERED = "the program has an autocast region that a CPU run does not enter"
 COMMAND = "<command line>"  # the path of events that belong to the command line itself
 
 # What this recorder does not look for: absence of these says nothing.
-UNSEEN: frozenset[type[Event]] = frozenset({Allocation, Keep, Setting, DeviceChoice, InstanceRequest, Requirement})
+UNSEEN: frozenset[type[Event]] = frozenset({Allocation, Keep, Setting, InstanceRequest, Requirement})
 # What a run that ended early may still have done.
 LATER: frozenset[type[Event]] = frozenset(
     {
         Evaluation, Save, Exit, Loader, Model, Forward, HostSync, Collective, Copy, Attention, Predicate, Switch, Wrap,
-        DataRead, Operation,
+        DataRead, Operation, DeviceChoice,
     }
 )  # fmt: skip
 EVERYTHING: frozenset[type[Event]] = frozenset(
@@ -583,7 +583,7 @@ def _backward(context: _Context, record: Record, common: dict[str, Any]) -> Even
         values["scaled_by"] = unknown(SAME_TENSOR)
     if record.d.get("scaled_by") == "none" and record.pid in context.scalers_off:
         values["scaled_by"] = unknown(OTHER_WAY)
-    values.update(_pick(record, "divided_by", "engine_divides", skip_none=True))
+    values.update(_pick(record, "divided_by", "engine_divides", "in_no_sync", "forward_in_no_sync", skip_none=True))
     return Backward(
         **common, device=context.device(record.d.get("device")), engine=record.e, **context.likely(record, values)
     )
@@ -742,8 +742,12 @@ def _wrap(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         **common,
         how=_observed(record.d.get("how")),
         options=options,
-        **_pick(record, "replicated", "gradient_bytes", skip_none=True),
+        **_pick(record, "replicated", "gradient_bytes", "normalization", skip_none=True),
     )
+
+
+def _device_choice(context: _Context, record: Record, common: dict[str, Any]) -> Event:
+    return DeviceChoice(**common, role=str(record.d.get("role")), index=_observed(record.d.get("index")))
 
 
 def _process(context: _Context, record: Record, common: dict[str, Any]) -> None:
@@ -780,4 +784,5 @@ READERS: dict[str, Reader] = {
     "keep": _keep,
     "process_group": _process_group,
     "wrap": _wrap,
+    "device_choice": _device_choice,
 }

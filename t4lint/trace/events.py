@@ -467,7 +467,9 @@ class Wrap(Event):
 
     `reduces`: "always" where every backward exchanges gradients, "chosen" where the program says when (`no_sync`).
     `devices`: "same" where nothing that was read gives each process a GPU of its own. `data`: "whole" where nothing that was
-    read gives each rank its own part of the data, "split" where something does.
+    read gives each rank its own part of the data, "split" where something does. Of `options`, those that were not written are
+    absent, unless "**" says that there may be more. `normalization`: "BatchNorm" where a module of that kind keeps running
+    statistics, "SyncBatchNorm", or "none".
     """
 
     how: Value
@@ -477,6 +479,7 @@ class Wrap(Event):
     reduces: Value = NOT_SAID
     data: Value = NOT_SAID
     devices: Value = NOT_SAID
+    normalization: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from t4lint.trace.events import (
     ProcessGroup,
     Scaler,
     Step,
+    Wrap,
     ZeroGrad,
 )
 from t4lint.trace.trace import Trace
@@ -233,6 +234,13 @@ def follows(value: Value, mark: str) -> Fact:
 
 def _observed(value: Value) -> bool:
     return any(origin.how == "observed" for origin in value.origins)
+
+
+def option_of(wrap: Wrap, name: str, default: object) -> Value:
+    """An option of a wrapper, or its default where it is not written and cannot be."""
+    if name in wrap.options:
+        return wrap.options[name]
+    return wrap.options["**"] if "**" in wrap.options else Value(default)
 
 
 def ranks_of(trace: Trace) -> Value:

@@ -13,7 +13,11 @@ from .state import state
 
 
 def install(torch: Any) -> None:
-    for group in (_loader, _predicates, _switches, _casts, _copies, _compile, _save, _wraps, _process_group):
+    groups = (
+        _loader, _predicates, _switches, _casts, _copies, _compile, _save, _wraps, _hooks_of_ddp, _device_choices,
+        _process_group,
+    )  # fmt: skip
+    for group in groups:
         try:
             group(torch)
         except Exception as error:
@@ -308,6 +312,7 @@ def _wraps(torch: Any) -> None:
     if parallel is not None:
         _wrap_class(parallel.DistributedDataParallel, "ddp")
         _wrap_class(parallel.DataParallel, "data_parallel")
+        _replicas(parallel.DistributedDataParallel)
 
 
 def _wrap_class(kind: Any, how: str) -> None:
@@ -316,9 +321,64 @@ def _wrap_class(kind: Any, how: str) -> None:
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         asked = given(original, args, kwargs)
         asked.pop("self", None)
+        devices = asked.get("device_ids")
+        if how == "ddp" and isinstance(devices, (list, tuple)) and len(devices) == 1:
+            _say_device("device_ids", devices[0])
         _say_wrap(how, asked.pop("module"), asked)
 
-    wrap(kind, "__init__", before)
+    def made(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        if how == "ddp" and error is None:
+            state.replicas.add(args[0])
+
+    wrap(kind, "__init__", before, made)
+
+
+def _replicas(kind: Any) -> None:
+    """Whether the last forward of what DDP keeps alike ran inside its `no_sync()`."""
+
+    def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        state.forward_in_no_sync = not args[0].require_backward_grad_sync
+
+    wrap(kind, "forward", forward)
+
+
+def _hooks_of_ddp(torch: Any) -> None:
+    """What DDP does with its buckets instead, by the name of the hook."""
+    parallel = sys.modules.get("torch.nn.parallel")
+    if parallel is not None:
+        wrap(parallel.DistributedDataParallel, "register_comm_hook", _say_hook)
+
+
+def _say_hook(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    hook = kwargs.get("hook", args[2] if len(args) > 2 else None)
+    name = f"{getattr(hook, '__module__', '')}.{getattr(hook, '__name__', type(hook).__name__)}"
+    function = "torch.nn.parallel.DistributedDataParallel.register_comm_hook"
+    fact("call", look(), function=function, arguments={"hook": name})
+
+
+def _power_sgd(module: Any) -> None:
+    original = module.PowerSGDState.__init__
+    names = ("start_powerSGD_iter", "use_error_feedback", "warm_start")
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        asked = given(original, args, kwargs)
+        function = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.PowerSGDState"
+        fact("call", look(), function=function, arguments={name: asked[name] for name in names if name in asked})
+
+    wrap(module.PowerSGDState, "__init__", before)
+
+
+def _device_choices(torch: Any) -> None:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if caller_is_user():
+            _say_device("set_device", args[0] if args else kwargs.get("device"))
+
+    wrap(torch.cuda, "set_device", before)
+
+
+def _say_device(role: str, index: Any) -> None:
+    """The GPU that a process picks for itself: a number, or a name such as "cuda:0"."""
+    fact("device_choice", look(), role=role, index=index if isinstance(index, int) else str(index))
 
 
 def _say_wrap(how: str, module: Any, options: dict[str, Any]) -> None:
@@ -331,12 +391,25 @@ def _say_wrap(how: str, module: Any, options: dict[str, Any]) -> None:
         how=how,
         replicated=count if how in ("ddp", "data_parallel") else None,
         gradient_bytes=round(size / count, 3) if count else None,
+        normalization=_normalization(module),
         options={
             name: value
             for name, value in options.items()
             if value is None or isinstance(value, (bool, int, float, str))
         },
     )
+
+
+def _normalization(module: Any) -> str:
+    """The kind of batch norm that keeps running statistics."""
+    torch: Any = sys.modules["torch"]
+    kinds = [
+        type(part) for part in module.modules()
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.track_running_stats
+    ]  # fmt: skip
+    if any(issubclass(kind, torch.nn.SyncBatchNorm) for kind in kinds):
+        return "SyncBatchNorm"
+    return "BatchNorm" if kinds else "none"
 
 
 def _fsdp(module: Any) -> None:
@@ -353,7 +426,7 @@ def _fsdp(module: Any) -> None:
         wrap(module, "fully_shard", before)
 
 
-HOOKS = {"torch.distributed.fsdp": _fsdp}
+HOOKS = {"torch.distributed.fsdp": _fsdp, "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook": _power_sgd}
 
 
 def _process_group(torch: Any) -> None:
@@ -367,6 +440,8 @@ def _process_group(torch: Any) -> None:
         asked = given(original, args, kwargs)
         backend = str(asked["backend"]) if asked.get("backend") is not None else None
         fact("process_group", look(), backend=backend, rank=asked.get("rank"), world_size=asked.get("world_size"))
+        if asked.get("device_id") is not None:
+            _say_device("device_id", asked["device_id"])
 
     def after(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
         if error is None:

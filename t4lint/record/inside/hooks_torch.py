@@ -262,6 +262,8 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         retain_graph=bool(retain),
         divided_by=by_program,
         engine_divides=by_engine,
+        in_no_sync=state.in_no_sync,
+        forward_in_no_sync=state.forward_in_no_sync,
     )
 
 

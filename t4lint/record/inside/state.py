@@ -52,7 +52,13 @@ class State:
         self.entered = ""  # the autocast dtype of the last region entered since the last backward
         self.regions = Regions()
         self.stepped: set[str] = set()
+        self.replicas: weakref.WeakSet[Any] = weakref.WeakSet()  # modules that DDP keeps alike
+        self.forward_in_no_sync = False  # the last forward of one of them
         self.counts: Counter[str] = Counter()  # since the last step: copies, waits, calls of attention by kernel
+
+    @property
+    def in_no_sync(self) -> bool:
+        return any(not replica.require_backward_grad_sync for replica in list(self.replicas))
 
     def math(self, asked: bool) -> dict[str, float] | None:
         """Share of FLOPs by dtype since the last step, or None where nothing was seen."""

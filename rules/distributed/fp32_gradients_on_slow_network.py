@@ -86,6 +86,7 @@ def _float32(wrap: Wrap, step: Step) -> Fact:
 
 def _worth_it(step: Step) -> Fact:
     """Does the exchange take a part of the step that counts? Where that is not known, it may."""
-    if not (step.communication.known and step.compute.known):
+    wire, compute = step.communication.it, step.compute.it
+    if not (isinstance(wire, tuple) and isinstance(compute, tuple)):
         return Fact(True)
-    return Fact(step.communication.it[0] > WORTH_IT * step.compute.it[1], (step.communication, step.compute))
+    return Fact(wire[0] > WORTH_IT * compute[1], (step.communication, step.compute))

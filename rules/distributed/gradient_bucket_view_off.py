@@ -69,7 +69,6 @@ def gradient_bucket_view_off(trace: Trace) -> Iterator[Candidate]:
 
 def _trained(trace: Trace, wrap: Wrap) -> Value:
     """Parameters whose gradients DDP reduces."""
-    if wrap.replicated.known:
-        return wrap.replicated
-    counts = [step.parameters for step in trace.all(Step)]
-    return counts[0] if counts else Value(unknown="no optimizer step was seen")
+    counts = [wrap.replicated, *(step.parameters for step in trace.all(Step))]
+    known = (count for count in counts if isinstance(count.it, (int, float)))
+    return next(known, Value(unknown="how many parameters are trained is not known"))

@@ -72,5 +72,5 @@ def _refusal(start: Value) -> str:
 
 
 def _copy(parameters: Value) -> str:
-    size = f", {COPY * parameters.it / 2**30:.1f} GiB" if parameters.known else ""
+    size = f", {COPY * parameters.it / 2**30:.1f} GiB" if isinstance(parameters.it, (int, float)) else ""
     return f"PowerSGD keeps the error of every gradient: another copy of them on the card{size}."

@@ -81,18 +81,28 @@ def verify(
     ]
     new, unwanted = _wanted(found, options, sources)
     confirmed = [replace(finding, verdict=_only_seen(finding, observed)) for finding in new]
+    name = target.gpu.short_name if target.gpu else target.name
+    findings = (*judged, *confirmed)
+    families = {rule.name: rule.family for rule in rules}
+    # a finding says that it does not fit, or is hidden by the person's own choice; without one it is said by itself
+    said = any(families.get(it.rule) == "memory" and _holds(it) for it in (*findings, *unwanted))
     report = replace(
         predicted,
-        findings=(*judged, *confirmed),
+        findings=findings,
         suppressed=(*predicted.suppressed, *unwanted),
         sources=sources,
         problems=(
             *predicted.problems,
-            *problems_of(recording, device, target.gpu.short_name if target.gpu else target.name),
+            *problems_of(recording, device, name, target.gpu is not None),
+            *([] if said else too_large(recording, name)),
         ),
         runs=_runs(predicted.runs, recording, observed),
         memory=memory_of(recording, target) or predicted.memory,
-        notes=(*predicted.notes, *notes_of(recording, target)),
+        notes=(
+            *predicted.notes,
+            *notes_of(recording, target),
+            *(it.message for it in too_large(recording, name) if said),
+        ),
     )
     if not pairs or recording.outcome.how not in ("finished", "stopped"):
         return report
@@ -461,6 +471,7 @@ def _memory(
 
 
 NO_PHANTOM = "--device phantom: it ran on the CPU instead: {reason}"
+NOTHING_TO_BE = "--device phantom: the target {target} has no GPU that could be stood in for; it ran as it is"
 NOT_USED = "--device phantom: the program has not imported torch, or not under the recorder"
 GUESSED = (
     "values do not exist on a phantom: {count} places of the program asked for one and got a guess (a loss is 1, a truth "
@@ -468,7 +479,7 @@ GUESSED = (
 )
 STEERED = "a guess may have steered the program, so verdicts are likely at most: {places}"
 TOO_LARGE = (
-    "out of memory on {target}: a {phase} at {place} asks for {wanted:.2f} GiB where {free:.2f} of {limit:.2f} GiB are free; "
+    "out of memory on {target}: {place} ({phase}) asks for {wanted:.2f} GiB where {free:.2f} of {limit:.2f} GiB are free; "
     "the run went on to find the whole need"
 )
 NO_GPU = "--device cuda: the program has not used a GPU: torch has no CUDA here, finds no GPU, or was not asked for it"
@@ -499,32 +510,43 @@ def _line(record: Record) -> str:
     return f"{record.u[0][0]}:{record.u[0][1]}" if record.u else "a library"
 
 
-def _phantom_problems(recording: Recording, target: str) -> list[Problem]:
-    """Why it was no phantom, or what did not fit on it."""
+def _holds(finding: Finding) -> bool:
+    """An error that the run has confirmed."""
+    return finding.severity == "error" and finding.verdict is not None and finding.verdict.verdict == "confirmed"
+
+
+def _phantom_problems(recording: Recording, target: str, gpu: bool) -> list[Problem]:
+    """Why it was no phantom."""
+    if not gpu:
+        return [Problem("", NOTHING_TO_BE.format(target=target))]
     records = recording.journal.records
     found = [Problem("", NO_PHANTOM.format(reason=it.d.get("reason"))) for it in records if it.k == "no_phantom"][:1]
     if not found and not any(it.k == "card" for it in records):
         found.append(Problem("", NOT_USED))
-    for it in (it for it in records if it.k == "out_of_memory"):
+    return found
+
+
+def too_large(recording: Recording, target: str) -> list[Problem]:
+    """The first place where the memory of a phantom was not enough."""
+    for it in (it for it in recording.journal.records if it.k == "out_of_memory"):
         limit, free = int(it.d["limit"]), int(it.d["limit"]) - int(it.d["reserved"])
         text = TOO_LARGE.format(
             target=target, phase=it.d.get("in_phase"), place=_line(it), wanted=int(it.d["segment"]) / 2**30,
             free=free / 2**30, limit=limit / 2**30,
         )  # fmt: skip
         path, line = it.u[0] if it.u else ("", None)
-        found.append(Problem(path, text, line))
-        break
-    return found
+        return [Problem(path, text, line)]
+    return []
 
 
-def problems_of(recording: Recording, device: Device = "auto", target: str = "T4") -> list[Problem]:
+def problems_of(recording: Recording, device: Device = "auto", target: str = "T4", gpu: bool = True) -> list[Problem]:
     """What kept the run from telling everything."""
     outcome = recording.outcome
     found: list[Problem] = []
     if device == "cuda" and not any(record.k == "card" for record in recording.journal.records):
         found.append(Problem("", NO_GPU))
     if device == "phantom":
-        found += _phantom_problems(recording, target)
+        found += _phantom_problems(recording, target, gpu)
     if outcome.how not in ("finished", "stopped"):
         found.append(Problem(outcome.path, f"verify: {outcome.detail}", outcome.line or None))
     if recording.journal.corrupt:

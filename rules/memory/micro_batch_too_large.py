@@ -45,7 +45,7 @@ GROWS_WITH_BATCH = ("activation", "logit", "attention", "input", "loss")
     name="micro-batch-too-large",
     severity="error",
     summary="A micro-batch that does not fit on the card",
-    message="A micro-batch of {batch} needs at least {peak:.1f} GiB and a T4 leaves {usable:.1f} GiB to a program, so the run ends "
+    message="{what} needs at least {peak:.1f} GiB and a T4 leaves {usable:.1f} GiB to a program, so the run ends "
     "out of memory; {way_out}.",
     help="Lower the micro-batch and raise gradient accumulation by the same factor.",
     triggers=("batch",),
@@ -58,7 +58,9 @@ def micro_batch_too_large(trace: Trace) -> Iterator[Candidate]:
     usable = float(trace.target.gpu.usable_bytes)
     length = written_length(trace)
     for step in trace.all(Step):
-        too_large = on_gpu(step.device) & step.micro_batch.test(lambda batch: batch >= 1) & step.peak.over(usable)
+        too_large = on_gpu(step.device) & step.peak.over(usable)
+        if trace.basis == "predicted":  # a run shows the memory, and not the samples
+            too_large &= step.micro_batch.test(lambda batch: batch >= 1)
         state, sample = one_sample(step)
         if _state_bytes(step, edge=0) > usable or (length is not None and state + sample > usable):
             too_large &= FALSE  # the state alone, or one sample: other rules'
@@ -67,7 +69,7 @@ def micro_batch_too_large(trace: Trace) -> Iterator[Candidate]:
             too_large,
             blame=step.micro_batch,
             words={
-                "batch": step.micro_batch.it,
+                "what": f"A micro-batch of {step.micro_batch.it}" if step.micro_batch.known else "This step",
                 "peak": (step.peak.it[0] if step.peak.known else 0.0) / GIB,
                 "usable": usable / GIB,
                 "way_out": _way_out(step, usable),

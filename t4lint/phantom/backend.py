@@ -1,7 +1,8 @@
 """Two patches below Python, so that a torch without a GPU lets CUDA-labelled fakes through autograd.
 
-1. A device guard for CUDA. torch brings one that does nothing; `_ensureCUDADeviceGuardSet` puts it in the place of a
-   registered guard that reports no devices, and does nothing where none is registered: so one is, for that moment.
+1. A device guard for CUDA. torch from 2.8 on brings one that does nothing; `_ensureCUDADeviceGuardSet` puts it in the
+   place of a registered guard that reports no devices, and does nothing where none is registered: so one is, for that
+   moment. Older ones get a guard of ours.
 2. `CUDAHooks`: its virtual table is replaced by a copy in which `hasCUDA` and the like say yes. Autograd then finds an
    accelerator, and a stream for it. The numbers of the slots come from the headers that this very torch ships.
 
@@ -21,6 +22,9 @@ from . import native
 CUDA = 1  # c10::DeviceType::CUDA
 DEVICE_TYPES = 32  # more than there are
 GUARD_METHODS = 64  # more than a guard has
+# 1 is the device cuda:0 as C++ returns it (type in the low byte, index in the next), its default stream (the same, and the
+# second register is 0), one device, and true: all that the methods of c10::impl::DeviceGuardImplInterface return
+FIRST_DEVICE = 1
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"  # c10::impl::device_guard_impl_registry
 GET_HOOKS = "_ZN2at6detail12getCUDAHooksEv"  # at::detail::getCUDAHooks()
 BEFORE = 2  # words before the first slot in a virtual table of the Itanium ABI: offset to top, type information
@@ -52,21 +56,25 @@ def _library(torch: Any, name: str) -> ctypes.CDLL:
 
 def _guard(torch: Any) -> None:
     ensure = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)
-    if ensure is None:
-        raise Unpatchable("this torch has no _ensureCUDADeviceGuardSet")
-    if torch.cuda._is_compiled():
+    if ensure is not None and torch.cuda._is_compiled():
         ensure()
         return
     registry = (ctypes.c_void_p * DEVICE_TYPES).in_dll(_library(torch, "libc10."), REGISTRY)
+    if ensure is None:
+        registry[CUDA] = _stand_in(FIRST_DEVICE)
+        return
     if registry[CUDA]:
         return
-    no_devices = native.table([native.constant(0)] * GUARD_METHODS)
-    stand_in = native.table([no_devices])
-    registry[CUDA] = stand_in
+    stand_in = registry[CUDA] = _stand_in(0)
     ensure()
     if registry[CUDA] == stand_in:
         registry[CUDA] = None
         raise Unpatchable("the device guard was not replaced")
+
+
+def _stand_in(answer: int) -> int:
+    """A guard of which each method returns the same; see FIRST_DEVICE."""
+    return native.table([native.table([native.constant(answer)] * GUARD_METHODS)])
 
 
 def _hooks(torch: Any, devices: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from .ledger import Ledger
@@ -80,6 +81,13 @@ class Stream(Nothing):
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        return False
+
+    @property
+    def device(self) -> Any:
+        return sys.modules["torch"].device("cuda", self.device_index)
+
 
 class Graph(Nothing):
     """A CUDA graph: what it would capture runs as it is."""
@@ -104,9 +112,36 @@ def install(torch: Any, card: Card, ledger: Ledger) -> None:
             setattr(cuda.memory, name, value)
     _random(torch)
     _native(torch)
+    functions = sys.modules.get("torch.nn.parallel._functions")
+    if functions is not None:
+        functions._get_stream = lambda device: Stream()  # type: ignore[attr-defined]
+    torch.Tensor.record_stream = lambda self, stream: None
+    _accelerator(torch)
     torch.version.cuda = torch.version.cuda or CUDA_VERSION
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.version = lambda: CUDNN_VERSION
+
+
+def _accelerator(torch: Any) -> None:
+    """`torch.accelerator`, which came with torch 2.6, asks C++."""
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None:
+        return
+    cuda = torch.cuda
+    answers = {
+        "is_available": lambda: True, "device_count": cuda.device_count, "synchronize": cuda.synchronize,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": cuda.current_device, "current_device_idx": cuda.current_device,
+        "set_device_index": cuda.set_device, "set_device_idx": cuda.set_device,
+        "current_stream": cuda.current_stream, "set_stream": cuda.set_stream, "device_index": Nothing,
+        "empty_cache": cuda.empty_cache, "memory_allocated": cuda.memory_allocated,
+        "max_memory_allocated": cuda.max_memory_allocated, "memory_reserved": cuda.memory_reserved,
+        "max_memory_reserved": cuda.max_memory_reserved, "memory_stats": cuda.memory_stats,
+        "reset_peak_memory_stats": cuda.reset_peak_memory_stats,
+    }  # fmt: skip
+    for name, value in answers.items():
+        if hasattr(accelerator, name):
+            setattr(accelerator, name, value)
 
 
 def _answers(torch: Any, card: Card) -> dict[str, Any]:
@@ -146,6 +181,8 @@ def _answers(torch: Any, card: Card) -> dict[str, Any]:
         "Event": Event,
         "CUDAGraph": Graph,
         "graph": Nothing,
+        "graph_pool_handle": lambda: (0, 0),
+        "make_graphed_callables": lambda callables, *args, **kwargs: callables,
         "device": Nothing,
         "device_of": Nothing,
         "ipc_collect": nothing,
@@ -222,7 +259,13 @@ def _random(torch: Any) -> None:
             setattr(torch.cuda.random, name, value)
     original = torch.Generator
 
-    class Generator(original):  # type: ignore[misc, valid-type]
+    class Kind(type(original)):  # type: ignore[misc]
+        """Generators of the CPU are made by the original, and are generators."""
+
+        def __instancecheck__(cls, it: Any) -> bool:
+            return isinstance(it, original)
+
+    class Generator(original, metaclass=Kind):  # type: ignore[misc, valid-type]
         """A generator that says it is on the device that it was asked for."""
 
         def __new__(cls, device: Any = "cpu") -> Any:
@@ -246,6 +289,11 @@ def _random(torch: Any) -> None:
 
 def _native(torch: Any) -> None:
     """Functions of the CUDA build that Python code of torch calls by name, where this build has none."""
+
+    def _scatter(tensor: Any, devices: Any, sizes: Any = None, dim: int = 0, streams: Any = None) -> Any:
+        parts = tensor.split(list(sizes), dim) if sizes else tensor.chunk(len(devices), dim)
+        return tuple(part.to(_device(torch, device)) for part, device in zip(parts, devices, strict=False))
+
     absent: dict[str, Any] = {
         "_cuda_getCurrentRawStream": lambda device=0: 0,
         "_cuda_getDevice": lambda: 0,
@@ -256,6 +304,11 @@ def _native(torch: Any) -> None:
         "_cuda_isCurrentStreamCapturing": lambda: False,
         "_cuda_getDeviceCount": lambda: 1,
         "_cuda_getArchFlags": lambda: "",
+        "_scatter": _scatter,
+        "_gather": lambda tensors, dim, device=None: torch.cat([it.to(_device(torch, device)) for it in tensors], dim),
+        "_broadcast_coalesced": lambda tensors, devices, size: [
+            [it.to(_device(torch, device)) for it in tensors] for device in devices
+        ],
     }
     for name, value in absent.items():
         if not hasattr(torch._C, name):
@@ -264,3 +317,10 @@ def _native(torch: Any) -> None:
     for module in (getattr(torch.cuda.amp, "common", None), torch.amp.grad_scaler):
         if hasattr(module, "amp_definitely_not_available"):
             module.amp_definitely_not_available = lambda: False  # type: ignore[union-attr]
+
+
+def _device(torch: Any, index: Any) -> Any:
+    """DataParallel speaks of devices as numbers: -1 is the CPU."""
+    if index is None or not isinstance(index, int):
+        return torch.device("cuda" if index is None else index)
+    return torch.device("cuda", index) if index >= 0 else torch.device("cpu")

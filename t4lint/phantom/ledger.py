@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any
 
@@ -36,6 +37,7 @@ class Ledger:
         self._events: list[tuple[bool, _Entry]] = []
         self._stretches: list[tuple[int, int, str]] = []  # the event from which on it is another step or phase
         self._workspaces: set[str] = set()
+        self.optional: list[tuple[int, int]] = []  # (the event that it would come before, bytes)
 
     def add(self, storage: Any, operation: str) -> None:
         """A storage that an operation has made, once."""
@@ -51,6 +53,11 @@ class Ledger:
         """Memory that an operation takes and gives back before it returns."""
         entry = self._take(size, operation)
         self._give(entry)
+
+    def could_take(self, size: int) -> None:
+        """Memory that an operation would take for its time where there is some, and can do without: not counted."""
+        if size:
+            self.optional.append((len(self._events), size))
 
     def matmul(self) -> None:
         """The first product of a thread makes a workspace for cuBLAS that stays: forward and backward are two threads."""
@@ -114,6 +121,25 @@ class Ledger:
                 most, fullest = total, dict(held)
         return {kind: size for kind, size in fullest.items() if size}
 
+    def reserved_with_optional(self) -> int:
+        """Bytes at most, had all of that been taken where it fits: what a monitor of the card may see."""
+        replay = Allocator(self.limit)
+        addresses: dict[int, int] = {}
+        wanted = iter([*self.optional, (len(self._events), 0)])
+        at, size = next(wanted)
+        for number, (came, entry) in enumerate([*self._events, (False, None)]):
+            while at == number and size:
+                with contextlib.suppress(DoesNotFit):
+                    replay.free(replay.allocate(size))
+                at, size = next(wanted)
+            if entry is None:
+                break
+            if came:
+                addresses[id(entry)] = _anyway(replay, entry.size)
+            else:
+                replay.free(addresses.pop(id(entry)))
+        return replay.peak_reserved
+
     def _at_peak(self) -> list[_Entry]:
         """What was there when most was allocated."""
         current = peak = index = 0
@@ -165,3 +191,11 @@ class Ledger:
                 "out_of_memory", bytes=size, segment=wanted, reserved=self.allocator.reserved, limit=self.limit,
                 allocated=self.allocator.allocated, in_phase=phase,
             )  # fmt: skip
+
+
+def _anyway(allocator: Allocator, size: int) -> int:
+    try:
+        return allocator.allocate(size)
+    except DoesNotFit:
+        allocator.limit = None
+        return allocator.allocate(size)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
@@ -14,9 +13,8 @@ def install() -> None:
     """Parts of torch: once it has been imported."""
     # no device is there to be initialised; otherwise `torch.tensor([], device="cuda")` would be made for real
     FakeTensorMode.avoid_device_init = property(lambda self: True)
+    fake_tensor.init_gpu_context = lambda *args: None
     torch._C._set_only_lift_cpu_tensors(True)
-    # `Module.to` swaps fakes, and refuses where there are weak references to them, which we hold ourselves
-    torch.utils.weakref = SimpleNamespace(ref=weakref.ref, getweakrefs=lambda tensor: [])
     _compile()
     _save()
 

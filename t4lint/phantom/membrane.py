@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map
 
-from . import shadow
+from . import convolution, operations, shadow
 from .ledger import Ledger
 from .tell import Tell
 
@@ -30,6 +30,7 @@ MOVED_BACK = 1 << 30  # bytes from which on a tensor that is moved to the CPU st
 PRODUCTS = frozenset({
     aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.addmv.default, aten.mv.default,
 })  # fmt: skip
+CONVOLUTIONS = frozenset({aten.convolution.default, aten.convolution_backward.default})
 INDEXERS = frozenset({
     aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default,
 })  # fmt: skip
@@ -62,9 +63,13 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         }
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(not issubclass(it, FakeTensor) for it in types):
+            return NotImplemented  # a wrapper (DTensor): it unpacks itself, and its parts come here
         kwargs = kwargs or {}
         tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, torch.Tensor)]
         if not any(isinstance(it, FakeTensor) for it in tensors) and not _asks_for_cuda(kwargs):
+            if func is aten._local_scalar_dense.default and not tensors:
+                return args[0]  # a tensor that C++ made of a Python number comes as that number
             return func(*args, **kwargs)
         special = self.special.get(func)
         if special is not None:
@@ -76,6 +81,8 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, torch.Tensor)]
         if func in PRODUCTS:
             self.ledger.matmul()
+        elif func in CONVOLUTIONS:
+            self.ledger.could_take(_workspace(func, args))
         known = self._value(func, args, kwargs, tensors)
         out = self._run(func, args, kwargs, known)
         if known is None:
@@ -111,31 +118,42 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
     # --- the run -------------------------------------------------------------------------------------------------
 
     def _run(self, func: Any, args: Any, kwargs: Any, known: Any) -> Any:
+        if known is None:
+            made = operations.without_values(func, args, self.fakes)
+            if made is not None:
+                return self._taken(made, func, args[0])
+        if not any(isinstance(it, FakeTensor) for it in tree_leaves((args, kwargs))):
+            # an operation on real tensors that asks for the card: torch would keep them as constants, on a real card
+            args, kwargs = tree_map(lambda it: self.made(it) if isinstance(it, torch.Tensor) else it, (args, kwargs))
         try:
             with self.fakes:
                 return func(*args, **kwargs)
         except (DynamicOutputShapeException, DataDependentOutputException):
-            return self._by_value(func, args, known)
-        except NotImplementedError as error:
+            self._waited(args[0])
+            error = NotImplementedError(f"{func} depends on values that are not there")
+            out = known
+        except NotImplementedError as raised:
+            error = raised
+            out = known if known is not None else self._tried(func, args, kwargs)
+        if out is None:
             self._unsupported(func, error)
-            raise
+            raise error
+        return tree_map(lambda it: self._on_card(it) if isinstance(it, torch.Tensor) else it, out)
 
-    def _by_value(self, func: Any, args: Any, known: Any) -> Any:
-        """The shape depends on values: those behind the fakes, or everything is selected."""
-        self._waited(args[0])
-        if known is not None:
-            return tree_map(lambda it: self._on_card(it) if isinstance(it, torch.Tensor) else it, known)
-        if func is aten.nonzero.default:
-            self.guess("which are selected", steers=True)
-            with self.fakes:
-                return torch.empty((args[0].numel(), args[0].dim()), dtype=torch.int64, device=args[0].device)
-        if func is aten.masked_select.default:
-            self.guess("which are selected", steers=True)
-            with self.fakes:
-                return args[0].new_empty((args[0].numel(),))
-        error = NotImplementedError(f"{func} depends on values that are not there")
-        self._unsupported(func, error)
-        raise error
+    def _taken(self, made: operations.Made, func: Any, first: Any) -> Any:
+        if made.guessed:
+            self._waited(first)
+            self.guess(made.guessed, steers=True)
+        if made.passing:
+            self.ledger.passing(made.passing, func._schema.name)
+        return made.result
+
+    def _tried(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Nobody has written the shapes of this operation: it is done on the CPU, to see them."""
+        try:
+            return operations.on_the_cpu(func, args, kwargs)
+        except Exception:  # it may be for the card only, or want other values
+            return None
 
     def _unsupported(self, func: Any, error: Exception) -> None:
         self.tell.fact("unsupported", operation=str(func), error=f"{type(error).__name__}: {error}"[:300])
@@ -242,6 +260,12 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             return func(target, value)
         self.guess("values", steers=False)
         return target
+
+
+def _workspace(func: Any, args: Any) -> int:
+    if func is aten.convolution.default:
+        return convolution.workspace(args[0], args[1], args[3], args[5], args[6], args[8])
+    return convolution.workspace(args[1], args[2], args[4], args[6], args[7], args[9])
 
 
 def _asks_for_cuda(kwargs: dict[str, Any]) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 from . import backend
 from .tell import Card, Tell
 
-SECONDS = 120  # that the trial may take
+SECONDS = 240  # that the trial may take: importing torch twice at once, on a machine with much to do
+MORE = 10  # seconds to say where it stands
 TRIED = "T4LINT_PHANTOM_TRIED"  # set to the version of torch that took it, for the processes below
 TRIAL = """
 import importlib.util, os, sys
@@ -23,6 +25,8 @@ found = importlib.util.spec_from_file_location(
 )
 sys.modules["phantom"] = importlib.util.module_from_spec(found)
 import phantom.start
+import faulthandler
+faulthandler.dump_traceback_later(float(sys.argv[2]), exit=True)
 phantom.start.trial()
 os._exit(0)
 """
@@ -53,6 +57,9 @@ class Phantom:
         """All parameters and buffers of a module, the frozen ones too."""
         for tensor in (*module.parameters(), *module.buffers()):
             self._label(tensor, "weights")
+            scales = getattr(tensor, "quant_state", None)  # of bitsandbytes, which may be quantized once more
+            for part in (scales, getattr(scales, "state2", None)):
+                self._label(getattr(part, "absmax", None), "weights")
 
     def _label(self, tensor: Any, kind: str) -> None:
         if hasattr(tensor, "untyped_storage"):
@@ -60,7 +67,7 @@ class Phantom:
 
 
 def install(torch: Any, told: dict[str, Any], tell: Tell) -> Phantom:
-    """Called once torch has been imported. Raises where not even a part of it can be done."""
+    """Called once torch has been imported. Raises where the patches below Python do not take."""
     card = Card(told)
     refused = works(torch)
     if refused:
@@ -70,13 +77,14 @@ def install(torch: Any, told: dict[str, Any], tell: Tell) -> Phantom:
 
 
 def _python_side(torch: Any, card: Card, tell: Tell) -> Phantom:
-    from . import attention, distributed, facade, libraries, tensors
+    from . import attention, distributed, facade, libraries, parameters, tensors
 
     phantom = Phantom(card, tell)
     libraries.install()
     facade.install(torch, card, phantom.ledger)
     attention.install(torch, card, tell, tensors.is_fake)
     tensors.install(phantom.membrane)
+    parameters.install(phantom.membrane)
     distributed.install(phantom.membrane)
     phantom.membrane.__enter__()
     return phantom
@@ -85,22 +93,28 @@ def _python_side(torch: Any, card: Card, tell: Tell) -> Phantom:
 def works(torch: Any) -> str:
     """Try it in another process: "" where it does, else why it does not. A crash there hurts nobody.
 
-    A process of its own and no fork: torch is still being imported here, and the threads of autograd import it too.
+    A process of its own and no fork: torch is still being imported here, and the threads of autograd import it too. It
+    writes into a file, not into a pipe that a grandchild could keep open, and says itself where it stands at the end of
+    its time: so nobody waits longer.
     """
     if os.environ.get(TRIED) == torch.__version__:
         return ""
     folder = os.path.dirname(os.path.abspath(__file__))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("T4LINT_")}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", TRIAL, folder], env=environ, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=SECONDS, check=False, text=True,
+    with tempfile.TemporaryFile() as said:
+        done = subprocess.Popen(
+            [sys.executable, "-c", TRIAL, folder, str(SECONDS)], env=environ, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=said, start_new_session=hasattr(os, "killpg"),
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"the trial of the phantom with torch {torch.__version__} did not end in {SECONDS} s"
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        return f"the trial of the phantom with torch {torch.__version__} ended with {done.returncode}: {last}"
+        try:
+            code = done.wait(SECONDS + MORE)
+        except subprocess.TimeoutExpired:
+            done.kill()
+            return f"the trial of the phantom with torch {torch.__version__} did not end in {SECONDS} s"
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines()
+    if code:
+        return f"the trial of the phantom with torch {torch.__version__} ended with {code}: {(lines or [''])[-1]}"
     os.environ[TRIED] = torch.__version__
     return ""
 

@@ -1,4 +1,4 @@
-"""What Python code does to tensors beside operations: `numpy()`, `tolist()`, pinning, parameters of modules."""
+"""What Python code does to tensors beside operations: `numpy()`, `tolist()`, pinning."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import shadow
 from .membrane import CUDA, Membrane
 
 
 def install(membrane: Membrane) -> None:
-    """Replace methods of Tensor and Module that a dispatch mode does not see."""
+    """Replace methods of Tensor that a dispatch mode does not see."""
     _conversions(membrane)
     _pinning()
-    _parameters(membrane)
+    _ctc()
     _foreach()
 
 
@@ -58,24 +57,15 @@ def _pinning() -> None:
     torch.Tensor.pin_memory, torch.Tensor.is_pinned = pin_memory, is_pinned
 
 
-def _parameters(membrane: Membrane) -> None:
-    """Parameters become fakes as soon as a module has them: weights take no memory."""
-    register = torch.nn.Module.register_parameter
+def _ctc() -> None:
+    """Lengths as tensors take another way in C++ for subclasses of Tensor, which mixes devices; lists take the usual one."""
+    original = torch.ctc_loss
 
-    def register_parameter(self: Any, name: str, param: Any) -> None:
-        if type(param) is torch.nn.Parameter and param.device.type == "cpu":
-            param = _faked(membrane, param)
-        register(self, name, param)
+    def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *args: Any, **kw: Any) -> Any:
+        lengths = [it.tolist() if isinstance(it, torch.Tensor) else it for it in (input_lengths, target_lengths)]
+        return original(log_probs, targets, *lengths, *args, **kw)
 
-    torch.nn.Module.register_parameter = register_parameter
-
-
-def _faked(membrane: Membrane, parameter: Any) -> Any:
-    made = membrane.made(parameter)
-    if not isinstance(made, torch.nn.Parameter):
-        made = torch.nn.Parameter(made, requires_grad=parameter.requires_grad)
-    shadow.attach(made, None, FakeTensor)
-    return made
+    torch.ctc_loss = ctc_loss
 
 
 def _foreach() -> None:

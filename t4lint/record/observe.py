@@ -162,7 +162,19 @@ def _peaks(recording: Recording) -> dict[int, float]:
     for record in recording.journal.records:
         if record.k == "memory" and record.d.get("counted") == "allocated":
             found[record.pid] = max(found.get(record.pid, 0.0), float(record.d.get("peak") or 0))
+        elif record.k == "out_of_memory":  # of a phantom: what was reserved already, and the segment that was refused
+            wanted = float(record.d.get("reserved") or 0) + float(record.d.get("segment") or 0)
+            found[record.pid] = max(found.get(record.pid, 0.0), wanted)
     return found
+
+
+def _components(recording: Recording) -> dict[int, dict[str, tuple[float, float]]]:
+    """Of a phantom: what the fullest moment of a process was made of, in bytes."""
+    return {
+        record.pid: {str(name): (float(size), float(size)) for name, size in (record.d.get("components") or {}).items()}
+        for record in recording.journal.records
+        if record.k == "held"
+    }
 
 
 def _observed(value: Any) -> Value:
@@ -197,6 +209,7 @@ class _Context:
         # Is the program meant for a GPU that it does not have here?
         self.gpu = target.gpu is not None and basis_of(recording, target) == "cpu"
         self.peaks = _peaks(recording)
+        self.components = _components(recording)
         self.recent = target.gpu is None or target.gpu.capability >= (8, 0)
         self.texts: dict[str, str] = {}
         self.launched = False
@@ -676,6 +689,7 @@ def _step(context: _Context, record: Record, common: dict[str, Any]) -> Event:
         **context.likely(record, {"math": unknown(reason) if reason else _observed(table)}),
         micro_batch=unknown("the recorder does not see samples"),
         peak=NOT_SAID if record.pid not in context.peaks else _observed((context.peaks[record.pid],) * 2),
+        components=NOT_SAID if record.pid not in context.components else Value(context.components[record.pid]),
         engine=record.e,
         **_pick(record, "backwards", "parameters", "through_scaler"),
     )

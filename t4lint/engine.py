@@ -23,7 +23,7 @@ from t4lint.ruleset import UnknownRule, named, rules, select
 from t4lint.sources import disk
 from t4lint.sources.configs import is_config
 from t4lint.sources.document import Document, LaunchCommand, ShellFragment
-from t4lint.sources.files import display_path, find, kind_of, read
+from t4lint.sources.files import SHELL_SUFFIXES, SUFFIXES, display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import MARK, UNUSED
 from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, Value
@@ -40,6 +40,9 @@ ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 # Steps of the interpreter in one invocation, about three minutes; and of a run after that.
 MOST_STEPS = 30_000_000
 LEAST_STEPS = 5_000
+# Texts of programs that may start other programs, and of commands that start training.
+COMMANDS = ("subprocess", "os.system", "os.popen", "nox")
+LAUNCHES = re.compile(r"[\"' ](?:python3?|torchrun|accelerate|deepspeed)\b|sys\.executable")
 OTHER_ACCELERATORS = frozenset({"torch_xla", "jax"})  # programs that import these are not judged
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
 
@@ -246,6 +249,9 @@ class Session:
         self.steps_left = MOST_STEPS
         self.done: dict[str, Interpretation] = {}  # runs of the script at hand, by what its launches have in common
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
+        self.stand_ins: dict[
+            Path, LaunchCommand
+        ] = {}  # programs of libraries and console scripts, by the names they go by
         self.folders: tuple[Path, ...] = ()  # that were named: all programs that use the files in them are in sight
 
     # --- settings ---
@@ -344,9 +350,42 @@ class Session:
         python = [file for file in files if file in self.data and file not in others]
         started = [script for file in launching for script in self.started_by(file) if script not in python]
         started += [script for file in configs for script in self.readers_of(file) if script not in python]
+        # commands that programs start are launches of other programs: these come first
+        starters = [file for file in python if self.starts_others(file)]
+        yield from starters
         scripts = [file for file in python if is_script(self.data[file])]
+        started += self.started_in_folders()
         launched = [file for file in [*python, *started] if self.starts(file)]
-        yield from dict.fromkeys([*launched, *scripts, *started, *python])
+        later = dict.fromkeys([*launched, *scripts, *started, *python])
+        yield from (file for file in later if file not in starters)
+
+    def starts_others(self, file: Path) -> bool:
+        """Is a file a program that may start others by commands? What tests start says nothing of how people train."""
+        text = self.data[file]
+        is_test = file.name.startswith(("test_", "conftest")) or "tests" in file.parts
+        return not is_test and any(word in text for word in COMMANDS) and bool(LAUNCHES.search(text))
+
+    def note_commands(self, machine: Machine, file: Path) -> None:
+        """The launches among the commands that a run starts, for the scripts that are looked at after it."""
+        from t4lint.sources.shell import launches
+        from t4lint.sources.versions import console_scripts
+
+        root = machine.project.root
+        started = self.launches_of(root)
+        for fragment in machine.globals.get("$commands", ()):
+            found = launches(fragment, root, (), console_scripts(root))
+            text = self.notebooks[file].listing if file in self.notebooks else self.data.get(file, "")
+            fresh = [it for it in found if it.file is not None and it not in started.get(disk.real(it.file), ())]
+            self.note_launches(started, fresh, fragment.path, text)
+        machine.project.documents |= self.programs_of(root)
+
+    def started_in_folders(self) -> Iterator[Path]:
+        """The programs of libraries that commands in any file of the folders named start."""
+        for root in dict.fromkeys(self.root_of(folder) for folder in self.folders):
+            self.launches_of(root)
+        for program, launch in self.stand_ins.items():
+            if any((self.options.cwd / launch.where.path).is_relative_to(folder) for folder in self.folders):
+                yield program
 
     def readers_of(self, config: Path) -> Iterator[Path]:
         """The scripts that may read a configuration that was named: it is spelled in them, or in their launch commands."""
@@ -384,9 +423,27 @@ class Session:
             project = self.projects[root] = Project(root, self.options.cwd, texts)
             for file, notebook in self.notebooks.items():
                 project.documents[file] = notebook.document()
-                for module in notebook.modules():
+                for module in notebook.written_documents():
                     project.documents.setdefault(disk.real(module.file), module)
+            project.documents |= self.programs_of(root)
         return self.projects[root]
+
+    def programs_of(self, root: Path) -> dict[Path, Document]:
+        """The programs that stand for those that launches start and that are no files; their place is the command."""
+        from t4lint.libraries.programs import program_text
+        from t4lint.sources.positions import OnePlace
+
+        self.launches_of(root)
+        found = {}
+        for file, launch in self.stand_ins.items():
+            written = next((document for document in launch.written if document.file == file), None)
+            if written is not None:
+                self.data[file], found[file] = written.text, written
+                continue
+            text = self.data.setdefault(file, program_text(launch.program))
+            path = display_path(file, self.options.cwd)
+            found[file] = Document(path, file, "python", text, OnePlace(launch.where, text))
+        return found
 
     def launches_of(self, root: Path) -> dict[Path, list[LaunchCommand]]:
         """The launch commands in the shell files of a project, by the script that they start."""
@@ -396,29 +453,42 @@ class Session:
 
     def read_launches(self, root: Path) -> dict[Path, list[LaunchCommand]]:
         from t4lint.sources.shell import launches
+        from t4lint.sources.versions import console_scripts
 
+        consoles = console_scripts(root)
         started: dict[Path, list[LaunchCommand]] = {}
+        found: list[tuple[str, str, list[LaunchCommand]]] = []
         given = {file: text for file, text in self.data.items() if file.is_relative_to(root)}
         for file in shell_files(root, given):
             document = self.read(file)
             if isinstance(document, Problem) or document.kind != "shell":
                 continue
-            self.note_launches(started, launches(document, root), document.text)
+            found.append((document.path, document.text, launches(document, root, (), consoles)))
         for file, fragments in self.fragments(root):
             for fragment in fragments:
                 notebook = self.notebooks.get(file)
                 written = [item.file for item in notebook.written] if notebook is not None else ()
                 text = notebook.listing if notebook is not None else self.data.get(file, "")
-                self.note_launches(started, launches(fragment, root, written), text or self.text_of(file) or "")
+                text = text or self.text_of(file) or ""
+                found.append((fragment.path, text, launches(fragment, root, written, consoles)))
+        # what a script is called for by another one is known better from there than from itself
+        called = {launch.where for path, _, its in found for launch in its if launch.where.path != path}
+        for path, text, its in found:
+            own = [launch for launch in its if launch.where.path != path or launch.where not in called]
+            self.note_launches(started, own, path, text)
         return started
 
     def note_launches(
-        self, started: dict[Path, list[LaunchCommand]], found: Iterable[LaunchCommand], text: str
+        self, started: dict[Path, list[LaunchCommand]], found: Iterable[LaunchCommand], path: str, text: str
     ) -> None:
         for launch in found:
             if launch.file is not None:
-                started.setdefault(disk.real(launch.file), []).append(launch)
-                self.sources[launch.where.path] = text
+                file = disk.real(launch.file)
+                if launch.program or any(written.file == file for written in launch.written):
+                    self.stand_ins[file] = launch
+                started.setdefault(file, []).append(launch)
+                where = launch.where.path
+                self.sources[where] = text if where == path else self.text_of(self.options.cwd / where) or ""
 
     def fragments(self, root: Path) -> Iterator[tuple[Path, Sequence[ShellFragment]]]:
         """Shell commands inside other files of a project: notebooks, Makefiles, Dockerfiles, workflows, README blocks."""
@@ -435,13 +505,14 @@ class Session:
     # --- runs ---
 
     def check_script(self, file: Path) -> None:
+        commands = self.launches_of(self.root_of(file)).get(disk.real(file), [])
+        self.project_of(file)  # which knows the programs that are no files
         text = self.data.get(file)
         if text is None:
             document = self.read(file)
             if isinstance(document, Problem):
                 return
             text = self.data[file] = document.text
-        commands = self.launches_of(self.root_of(file)).get(disk.real(file), [])
         if file in self.deferred and not commands and not is_script(text):
             self.look_at_uncalled(file)
             return
@@ -474,6 +545,8 @@ class Session:
 
     def relevant(self, file: Path, commands: Sequence[LaunchCommand]) -> bool:
         """Can any enabled rule have something to say about a run of this script?"""
+        if file in self.stand_ins or (file in self.data and self.starts_others(file)):
+            return True
         key = self.root_of(file), self.all_held.index(self.near(file))
         if key not in self.gates:
             triggers = [trigger for rule in self.near(file).rules for trigger in rule.triggers]
@@ -548,6 +621,8 @@ class Session:
             return
         if launch is not None:
             self.imported |= set(project.modules)
+        if result.machine.globals.get("$commands"):
+            self.note_commands(result.machine, file)
         number = len(self.runs)
         self.runs.append(run_info(file, launch, versions, self.options.cwd))
         path = display_path(file, self.options.cwd)
@@ -628,7 +703,11 @@ class Session:
         texts: list[Path | str] = [*machine.project.modules, *machine.project.read_texts]
         if machine.launch is not None:
             texts.append(machine.launch.where.path)
-        return frozenset().union(*(self.triggers_in(text, machine) for text in texts))
+        # configurations that cells of a notebook write
+        made = [it.text for it in machine.project.documents.values() if it.kind != "python"]
+        words = {trigger for rule in self.rules for trigger in rule.triggers} if made else set()
+        in_made = frozenset(word for word in words if any(word in text for text in made))
+        return in_made.union(*(self.triggers_in(text, machine) for text in texts))
 
     def triggers_in(self, file: Path | str, machine: Machine) -> frozenset[str]:
         key = (file, len(self.all_held))
@@ -889,7 +968,7 @@ def requirement_of(asked: Asked) -> Requirement:
     )
 
 
-SOURCE_SUFFIXES = (".py", ".pyw", ".sh", ".bash", ".ipynb")
+SOURCE_SUFFIXES = (*SUFFIXES, ".ipynb")
 MAX_SHELL_FILES = 500
 MAX_PYTHON_FILES = 3000  # that are searched for the name of a configuration
 MAX_LAUNCH_FILES = 300
@@ -932,10 +1011,10 @@ def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
     """The shell files of a project: those that were given, and those found below its root."""
     files = [file for file, text in given.items() if is_shell(file, text)]
     if any(disk.exists(root / mark) for mark in ROOT_MARKS):
-        below: Iterable[Path] = (file for file in find([root], problems=[]) if file.suffix in (".sh", ".bash"))
+        below: Iterable[Path] = (file for file in find([root], problems=[]) if file.suffix in SHELL_SUFFIXES)
     else:
         folders = [root, *(folder for folder in children(root) if disk.is_folder(folder))]
-        below = sorted(file for folder in folders for file in children(folder) if file.suffix == ".sh")
+        below = sorted(file for folder in folders for file in children(folder) if file.suffix in SHELL_SUFFIXES)
     for file in below:
         if len(files) >= MAX_SHELL_FILES:
             break

@@ -39,7 +39,7 @@ DOES = {"decode": "decoded", "augment": "augmented", "tokenize": "split into tok
     summary="Samples are decoded or augmented in the main process while the GPU waits",
     message="Each sample is {work} in the main process, because this loader has no workers: the GPU waits for every batch.",
     help="Give the loader workers: 2 on Colab, at most as many as the machine has virtual CPUs.",
-    triggers=("DataLoader", "Trainer"),
+    triggers=("DataLoader", "Trainer", "YOLO", "yolo"),
     reads=(Loader,),
 )
 def single_process_dataloader(trace: Trace) -> Iterator[Candidate]:

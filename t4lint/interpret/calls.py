@@ -230,6 +230,8 @@ def instantiate(m: Machine, cls: Class, arguments: Arguments) -> Abstract:
         enter(m, initialiser, arguments, instance)
     elif classes.is_dict(cls):
         classes.fill_dict(m, instance, arguments)
+    elif base := registry.extended(cls):
+        m.write(instance.attributes, "$part", registry.call_symbol(m, base, arguments))
     elif is_dataclass(cls) or classes.is_record(cls):
         fill_fields(m, instance, cls, arguments)
         after = cls.find("__post_init__")
@@ -279,7 +281,7 @@ def enter_uncalled(m: Machine, functions: Sequence[Function]) -> None:
             if id(function.node) in m.entered:
                 continue
         with m.at(function.source, function.node):
-            enter(m, function, Arguments(open=True, uncalled=True), receiver)
+            enter(m, function, Arguments(registry.handed(function), open=True, uncalled=True), receiver)
 
 
 def uncalled_instance(m: Machine, cls: Class) -> Abstract:

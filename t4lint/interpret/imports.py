@@ -13,6 +13,7 @@ from t4lint.findings import Problem
 from t4lint.interpret.values import Abstract, Const, ListValue, ProjectModule, Scope, Symbol, Unknown
 from t4lint.libraries import registry
 from t4lint.sources.files import is_folder
+from t4lint.sources.versions import required
 from t4lint.trace import Call
 
 if TYPE_CHECKING:
@@ -161,7 +162,9 @@ def is_installed(m: Machine, name: str) -> bool | None:
     if registry.is_absent(top):
         return False
     distribution = DISTRIBUTIONS.get(top, top.replace("_", "-"))
-    return True if distribution in m.versions else None
+    if "$required" not in m.globals:
+        m.globals["$required"] = required(m.project.root, script_of(m).parent)
+    return True if distribution in m.versions or distribution in m.globals["$required"] else None
 
 
 # import name → distribution, where they differ

@@ -54,7 +54,9 @@ class Project:
         return document if isinstance(document, Problem) else parse(replace(document, kind="python"), name)
 
     def read(self, file: Path) -> Document | Problem:
-        """A file as text; an open buffer stands for the file."""
+        """A file as text; an open buffer stands for the file, and so does what a cell of a notebook writes."""
+        if file not in self.texts and file in self.documents:
+            return self.documents[file]
         display = display_path(file, self.cwd)
         if file in self.texts:
             text = self.texts[file]

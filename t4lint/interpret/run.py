@@ -198,6 +198,8 @@ def environment_of(launch: LaunchCommand | None, project: Project) -> dict[str, 
     if launch is None:
         return {}
     result = {name: word_value(word, name) for name, word in launch.environment.items()}
+    if launch.launcher == "fabric" and "precision" in launch.launcher_flags:
+        result["LT_PRECISION"] = word_value(launch.launcher_flags["precision"], "--precision", "flag")
     precision = launch.launcher_flags.get("mixed_precision")
     if launch.launcher != "accelerate" or "ACCELERATE_MIXED_PRECISION" in result:
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.paths import text_of
 from t4lint.sources import disk
 from t4lint.sources.configs import ConfigDocument, ConfigNode, config_from, read_config
+from t4lint.sources.document import UNKNOWN_TEXT, Document
 from t4lint.sources.files import display_path
 from t4lint.trace import Call as CallEvent
 from t4lint.trace import Engine, Location
@@ -48,6 +50,8 @@ def find_file(m: Any, name: str) -> Path | None:
         bases.append((m.project.cwd / m.launch.where.path).parent)
     for base in dict.fromkeys(bases):
         candidate = base / name
+        if written(m, candidate) is not None:
+            return candidate
         try:
             if m.project.has(candidate) and m.project.contains(candidate):
                 return candidate
@@ -56,15 +60,29 @@ def find_file(m: Any, name: str) -> Path | None:
     return None
 
 
+def written(m: Any, file: Path) -> Document | None:
+    """What the script of the launch has written into a file before (`cat > FILE <<EOF`)."""
+    made: tuple[Document, ...] = m.launch.written if m.launch is not None else ()
+    if not made:
+        return None
+    path = Path(os.path.normpath(file))
+    return next((document for document in made if document.file == path), None)
+
+
 def load_file(m: Any, name: str) -> ConfigDocument | None:
     """A configuration file of the project, read once for all runs."""
     file = find_file(m, name)
     if file is None:
         return None
+    own = written(m, file)
+    if own is not None:
+        made = read_config(own)
+        return None if isinstance(made, Problem) else made
     if file not in m.project.configs:
-        found = read_config(m.project.read(file))
+        document_read = m.project.read(file)
+        found = read_config(document_read)
         m.project.configs[file] = None if isinstance(found, Problem) else found
-        if not isinstance(found, Problem):
+        if not isinstance(found, Problem) and document_read.positions is None:
             m.project.read_texts[found.path] = found.text
     document: ConfigDocument | None = m.project.configs[file]
     return document
@@ -81,6 +99,8 @@ def value_of(node: ConfigNode, name: str = "", budget: list[int] | None = None) 
     if node.kind == "sequence":
         return ListValue(tuple(value_of(child, name, budget) for child in node.items))
     value = node.plain()
+    if isinstance(value, str) and UNKNOWN_TEXT in value:
+        return Unknown(f"{name} is filled in when the script runs")
     return Const(value, (Step("key", f"{name}: {value}" if name else str(value), location=node.location),))
 
 
@@ -578,7 +598,12 @@ def accelerate_config(project: Any, launch: Any) -> DictValue | None:
     bases = [(project.cwd / launch.where.path).parent, project.root, project.cwd]
     bases += [launch.file.parent] if launch.file is not None else []
     for base in bases:
-        file = base / word.text
+        file = Path(os.path.normpath(base / word.text))
+        made = next((document for document in launch.written if document.file == file), None)
+        if made is not None:
+            config = read_config(made)
+            value = None if isinstance(config, Problem) else value_of(config.data)
+            return value if isinstance(value, DictValue) else None
         if project.has(file) and project.contains(file):
             found = read_config(project.read(file))
             if isinstance(found, Problem):

@@ -65,7 +65,10 @@ def precision_of(m: Any, given: Abstract) -> tuple[Abstract, Abstract]:
 
 
 def given_precision(call: Call) -> Abstract:
-    default = Const(None, (Step("default", "Lightning trains in 32-true unless precision is given"),))
+    default: Abstract = Const(None, (Step("default", "Lightning trains in 32-true unless precision is given"),))
+    launched = call.machine.environment.get("LT_PRECISION")
+    if launched is not None and call.name.endswith("Fabric"):  # `fabric run --precision`
+        default = call.machine.resolve(launched)
     return call.argument("precision", None, default)
 
 

@@ -450,7 +450,8 @@ def super_method(call: Call) -> Abstract:
             return call.machine.call(Bound(receiver, found) if isinstance(found, Function) else found, call.arguments)  # type: ignore[no-any-return]
     from t4lint.libraries import registry
 
-    if isinstance(receiver, Instance) and (name != "__init__" or is_dict(receiver.cls)):
+    builds = isinstance(receiver, Instance) and (is_dict(receiver.cls) or registry.extended(receiver.cls))
+    if isinstance(receiver, Instance) and (name != "__init__" or builds):
         result = registry.call_instance_method(call.machine, receiver, name, call.arguments)
         if result is not None:
             return result

@@ -46,8 +46,8 @@ MODELS = {
     "accelerate": ("torch", "accelerate", "sharding"),
     "peft": ("torch", "peft"),
     "bitsandbytes": ("torch", "bitsandbytes"),
-    "lightning": ("torch", "lightning"),
-    "pytorch_lightning": ("torch", "lightning"),
+    "lightning": ("torch", "lightning", "lightning_cli"),
+    "pytorch_lightning": ("torch", "lightning", "lightning_cli"),
     "lightning_fabric": ("torch", "lightning"),
     "unsloth": ("torch", "transformers", "unsloth"),
     "diffusers": ("torch", "transformers", "peft", "diffusers"),
@@ -64,10 +64,12 @@ MODELS = {
     "liger_kernel": ("torch", "kernels"),
     "fla": ("torch", "kernels"),
     "cut_cross_entropy": ("torch", "kernels"),
+    "ultralytics": ("torch", "ultralytics"),
+    "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.
 FOLLOWED = frozenset({"liger_kernel", "fla", "cut_cross_entropy"})
-PYTHON = ("python", "paths", "classes", "code", "arguments", "configs")
+PYTHON = ("python", "paths", "classes", "code", "arguments", "configs", "commands")
 # libraries that read configuration files, modelled in one file
 CONFIGS = frozenset({
     "yaml", "omegaconf", "hydra", "toml", "tomli", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed", "dotenv",
@@ -79,7 +81,7 @@ MEDIA = frozenset({
     "rasterio", "turbojpeg", "accimage",
 })  # fmt: skip
 # command line libraries, modelled in one file
-ENTRY = frozenset({"click", "typer", "fire", "absl", "simple_parsing", "tyro", "jsonargparse", "configargparse"})
+ENTRY = frozenset({"click", "typer", "fire", "absl", "simple_parsing", "tyro", "jsonargparse", "configargparse", "nox"})
 
 # Libraries that t4lint knows by name even where a project carries them itself.
 KNOWN = (frozenset(MODELS) - FOLLOWED) | {
@@ -87,7 +89,6 @@ KNOWN = (frozenset(MODELS) - FOLLOWED) | {
     "pytorch_lightning",
     "deepspeed",
     "diffusers",
-    "ultralytics",
     "xformers",
     "triton",
 }
@@ -407,6 +408,15 @@ def enter_command(m: Any, function: Function) -> Abstract:
 # --- instances of project classes that derive from library classes ------------------------------------------------
 
 
+def handed(function: Function) -> tuple[Abstract, ...]:
+    """What a tool hands to a function of the project that nothing in it calls."""
+    for decorator in function.decorators:
+        name = decorator.name if isinstance(decorator, (Symbol, Object)) else ""
+        if name == "nox.session":
+            return (Object("nox session", "nox.Session"),)
+    return ()
+
+
 def instantiate_subclass(m: Any, cls: Class, arguments: Arguments) -> Abstract | None:
     """Build an object of a project class whose library base decides what it is, e.g. a subclass of TrainingArguments."""
     for base in cls.library_bases():
@@ -425,7 +435,32 @@ def instance_kind(instance: Instance) -> str | None:
     return "module" if is_network(instance.cls) else None
 
 
+# Library classes whose subclasses in projects stay what they are; see `part_of`.
+EXTENDED = frozenset({
+    "transformers.HfArgumentParser", "trl.TrlParser", "argparse.ArgumentParser", "lightning.cli.LightningCLI", "ultralytics.YOLO",
+})  # fmt: skip
+
+
+def extended(cls: Class) -> str:
+    """The library class that an object of a project class also is; empty where there is none."""
+    for base in cls.library_bases():
+        load(base.partition(".")[0])
+        if canonical(base) in EXTENDED:
+            return canonical(base)
+    return ""
+
+
+def part_of(instance: Instance) -> Object | None:
+    """The library object inside an object whose class extends a library's: it has the methods that the project does not."""
+    part = instance.attributes.get("$part")
+    return part if isinstance(part, Object) else None
+
+
 def instance_attribute(m: Any, instance: Instance, name: str) -> Abstract | None:
+    part = part_of(instance)
+    if part is not None:
+        found: Abstract = m.attribute(part, name)
+        return found
     kind = instance_kind(instance)
     if kind is not None and (kind, name) in METHODS:
         return Bound(instance, name)
@@ -442,6 +477,12 @@ def call_instance_method(m: Any, instance: Instance, name: str, arguments: Argum
             classes.fill_dict(m, instance, arguments)
             return NONE
         return call_builtin_method(m, classes.contents(m, instance), name, arguments)
+    part = part_of(instance)
+    if name == "__init__" and (base := extended(instance.cls)):
+        m.write(instance.attributes, "$part", call_symbol(m, base, arguments))
+        return NONE
+    if part is not None:
+        return call_method(m, part, name, arguments)
     kind = instance_kind(instance)
     handler = METHODS.get((kind, name)) if kind is not None else None
     if handler is not None:

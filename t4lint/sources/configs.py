@@ -112,7 +112,7 @@ def read_config(document: Document | Problem) -> ConfigDocument | Problem:
     """A configuration from its file as it was read."""
     if isinstance(document, Problem):
         return document
-    return config_from(document.text, document.file, document.path)
+    return config_from(document.text, document.file, document.path, document.positions)
 
 
 def config_from(text: str, file: Path, display: str, positions: PositionMap | None = None) -> ConfigDocument | Problem:

@@ -10,6 +10,7 @@ from t4lint.sources.positions import PositionMap
 from t4lint.trace import NOT_SAID, Location, Value
 
 Kind = Literal["python", "shell"]
+UNKNOWN_TEXT = "\ufffd"  # stands in a text for a part of it that is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,7 @@ class LaunchCommand:
     in_container: bool = False
     container: Container | None = None
     tasks_per_node: Value = NOT_SAID  # how often `srun` starts the command on each node
+    # Of a command that starts no script of the project: a program of an installed library (`programs.py`), or
+    # `module:function` of a console script that the project declares. `file` is a name for it that no file has.
+    program: str = ""
+    written: tuple[Document, ...] = ()  # files that the script has written before, by heredocs

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from t4lint.findings import Problem
 from t4lint.sources.configs import ConfigNode, config_from
 from t4lint.sources.document import Document
+from t4lint.sources.files import SHELL_SUFFIXES
 from t4lint.sources.positions import Lines
 from t4lint.sources.requirements import Need, conda, need
 from t4lint.trace import Location
@@ -63,7 +64,7 @@ def is_request(name: str) -> bool:
     """Could it install by commands, or request a machine?"""
     return (
         name.startswith(("dockerfile", "containerfile"))
-        or name.endswith((".dockerfile", ".tf", ".tfvars", ".yaml", ".yml", ".sh", ".bash"))
+        or name.endswith((".dockerfile", ".tf", ".tfvars", ".yaml", ".yml", *SHELL_SUFFIXES))
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from t4lint.sources import disk
 from t4lint.sources.document import Document, Kind
 
 PYTHON_SUFFIXES = (".py", ".pyw")
-SHELL_SUFFIXES = (".sh", ".bash")
+SHELL_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
 SUFFIXES = PYTHON_SUFFIXES + SHELL_SUFFIXES
 LARGEST = 20_000_000  # bytes
 

@@ -22,7 +22,7 @@ def is_launch_file(name: str) -> bool:
 def embedded_shell(document: Document) -> list[ShellFragment]:
     """The shell commands in a file, each with what is in force where it runs; only those that could start a script."""
     reader = _reader(document.file.name)
-    if reader is None or len(document.text) > MAX_TEXT or not STARTS.search(document.text):
+    if reader is None or len(document.text) > MAX_TEXT or not (reader is _editor or STARTS.search(document.text)):
         return []
     found = [fragment for fragment in reader(document) if STARTS.search(fragment.text)]
     return found[:MAX_FRAGMENTS]
@@ -40,6 +40,8 @@ def _reader(name: str) -> Callable[[Document], list[ShellFragment]] | None:
         return _dockerfile
     if name in ("makefile", "gnumakefile") or name.startswith("makefile.") or name.endswith((".mk", ".mak")):
         return _makefile
+    if name == "launch.json":
+        return _editor
     if name in TASK_FILES or name.endswith(".rst"):
         return _tasks
     return None
@@ -68,6 +70,12 @@ def _dockerfile(document: Document) -> list[ShellFragment]:
 
 def _makefile(document: Document) -> list[ShellFragment]:
     from t4lint.sources.launch_makefile import fragments
+
+    return fragments(document)
+
+
+def _editor(document: Document) -> list[ShellFragment]:
+    from t4lint.sources.launch_editor import fragments
 
     return fragments(document)
 

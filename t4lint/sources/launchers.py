@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -44,6 +44,7 @@ class Start:
     in_container: bool = False
     container: Sequence[Token] = ()  # the command that starts the container
     runs_scripts: bool = False  # of a wrapper: `uv run train.py`
+    program: str = ""  # of an installed library, where the command starts one: see `programs.py`
 
 
 # Switches: every other flag of these launchers takes a value. Read from torch 2.13, accelerate 1.15 and DeepSpeed 0.19.
@@ -61,6 +62,7 @@ _SWITCHES: Mapping[str, frozenset[str]] = {
         "h", "help", "module", "no_python", "no_local_rank", "no_ssh", "no_ssh_check", "save_pid", "elastic_training",
         "force_multi", "bind_cores_to_rank",
     }),
+    "fabric": frozenset({"h", "help"}),
     "python": frozenset("bBdEhiIOPqsSuvVx") | {"OO"},
     "srun": frozenset({
         "h", "help", "l", "label", "u", "unbuffered", "exclusive", "overlap", "O", "overcommit", "K", "kill_on_bad_exit",
@@ -85,6 +87,8 @@ _WRAPPERS = frozenset({
     "mpirun", "ncu", "nice", "nohup", "nsys", "numactl", "pdm", "pipenv", "pixi", "poetry", "setsid", "srun", "stdbuf",
     "sudo", "systemd-run", "taskset", "time", "timeout", "unbuffer", "uv", "uvx", "xvfb-run", "command", "hatch", "rye",
 }) | _CONTAINERS  # fmt: skip
+# Commands that start programs of installed libraries: `programs.py` reads them.
+PROGRAMS = frozenset({"trl", "axolotl", "llamafactory-cli", "lmf", "tune", "yolo", "fabric", "lightning"})
 _RUN_SCRIPTS = frozenset({"uv", "pdm"})  # `uv run train.py` is `uv run python train.py`
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
@@ -97,14 +101,17 @@ def base_name(token: Token) -> str:
     return PurePosixPath(token.word.text or token.tail).name
 
 
-def unwrap(tokens: Sequence[Token]) -> tuple[list[Token], list[Token], Start | None]:
-    """Strip what only runs another command: the command, assignments given to it, and what the wrappers say."""
+def unwrap(tokens: Sequence[Token], commands: Collection[str] = ()) -> tuple[list[Token], list[Token], Start | None]:
+    """Strip what only runs another command: the command, assignments given to it, and what the wrappers say.
+
+    `commands` are names of commands that start programs, besides those that are known.
+    """
     rest, assignments = list(tokens), list[Token]()
     wrapping: Start | None = None
     for _ in range(8):
         if not rest or base_name(rest[0]) not in _WRAPPERS:
             break
-        name, inner = base_name(rest[0]), _inner(rest)
+        name, inner = base_name(rest[0]), _inner(rest, commands)
         if inner is None:
             break
         wrapping = wrapping or Start("", rest[0], False, (), {})
@@ -120,14 +127,14 @@ def unwrap(tokens: Sequence[Token]) -> tuple[list[Token], list[Token], Start | N
     return rest, assignments, wrapping
 
 
-def _inner(tokens: Sequence[Token]) -> int | None:
+def _inner(tokens: Sequence[Token], commands: Collection[str]) -> int | None:
     """Where the command inside a wrapper starts: wrappers have too many flags to know each of them."""
     runs_scripts = base_name(tokens[0]) in _RUN_SCRIPTS
     for index, token in enumerate(tokens[1:], start=1):
         if token.text.startswith("-"):
             continue
         name = base_name(token)
-        if is_launcher(name) or name in _WRAPPERS or name in _SHELLS:
+        if is_launcher(name) or name in _WRAPPERS or name in _SHELLS or name in commands:
             return index
         if name.endswith(".py") and (runs_scripts or token.text.startswith(("./", "/"))):
             return index
@@ -136,7 +143,8 @@ def _inner(tokens: Sequence[Token]) -> int | None:
 
 def is_launcher(name: str) -> bool:
     """Does a command of this name start Python scripts?"""
-    return bool(_PYTHON.match(name)) or name in ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+    starts = name in ("torchrun", "accelerate", "accelerate-launch", "deepspeed") or name in PROGRAMS
+    return starts or bool(_PYTHON.match(name))
 
 
 def shell_code(tokens: Sequence[Token]) -> Token | None:
@@ -194,6 +202,11 @@ def _launcher(name: str, tokens: Sequence[Token]) -> Start | None:
         return None
     is_module = "m" in flags or "module" in flags
     return Start(name, tokens[used], is_module, tuple(tokens[used + 1 :]), flags)
+
+
+def launcher_flags(launcher: str, tokens: Sequence[Token]) -> dict[str, Word]:
+    """The flags that a launcher is given, by their names."""
+    return _flags(launcher, tokens)[0]
 
 
 def _flags(launcher: str, tokens: Sequence[Token]) -> tuple[dict[str, Word], int]:
@@ -254,6 +267,10 @@ def counts(start: Start, environment: Mapping[str, Word], where: Location) -> tu
         return _accelerate(start, where)
     if start.launcher == "deepspeed":
         return _deepspeed(start, where)
+    if start.launcher == "fabric":
+        return _fabric(start, where)
+    if start.launcher == "llamafactory":
+        return _llamafactory(environment, where)
     return _plain(start, where)
 
 
@@ -335,6 +352,24 @@ def _deepspeed(start: Start, where: Location) -> tuple[Value, Value]:
     return nodes, unknown(
         "deepspeed starts one process per GPU that is there", (Origin("default", "--num_gpus", where),)
     )
+
+
+def _fabric(start: Start, where: Location) -> tuple[Value, Value]:
+    """Lightning 2.6 (`fabric/cli.py`): one device and one node unless told otherwise."""
+    nodes, devices = start.flags.get("num_nodes"), start.flags.get("devices")
+    return (
+        _number(nodes, "--num-nodes") if nodes else _default(1, "--num-nodes", where, start.flags),
+        _number(devices, "--devices") if devices else _default(1, "--devices", where, start.flags),
+    )
+
+
+def _llamafactory(environment: Mapping[str, Word], where: Location) -> tuple[Value, Value]:
+    """LLaMA-Factory 0.9.5 (`launcher.py`): variables say how many; else one process for each GPU that is there."""
+    nodes, each = environment.get("NNODES"), environment.get("NPROC_PER_NODE")
+    found = _number(nodes, "NNODES") if nodes else _default(1, "NNODES", where, {})
+    if each is not None:
+        return found, _number(each, "NPROC_PER_NODE")
+    return found, unknown("llamafactory-cli starts one process for each GPU that is there")
 
 
 def _included(word: Word, text: str) -> tuple[Value, Value]:

@@ -75,6 +75,13 @@ class NotebookDocument:
         """The module, as the interpreter takes it."""
         return Document(self.path, self.file, "python", self.text, self.positions)
 
+    def written_documents(self) -> list[Document]:
+        """All files that cells write, modules and configurations, at the places of the cells."""
+        return [
+            Document(self.path, it.file, "python" if it.name.endswith(".py") else "shell", it.text, it.positions)
+            for it in self.written
+        ]
+
     def modules(self) -> list[Document]:
         """The Python files that its cells write."""
         return [

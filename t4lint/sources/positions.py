@@ -117,6 +117,19 @@ class PositionMap:
         return self.segments[max(bisect_right(self._starts, offset - 1) - 1, 0)]
 
 
+class OnePlace(PositionMap):
+    """A text that is written nowhere: all of it stands for one place, such as the command that starts a program."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Location, text: str) -> None:
+        super().__init__(place.path, text, ())
+        self.place = place
+
+    def location(self, start: int, end: int) -> Location:
+        return self.place
+
+
 def _inside(segment: Segment, offset: int, closing: bool = False) -> tuple[int, int]:
     """The place of an offset in a segment, or of the nearest of its ends."""
     if not segment.exact:

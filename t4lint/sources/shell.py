@@ -8,25 +8,41 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from t4lint.sources import containers, disk
-from t4lint.sources.document import Container, Document, LaunchCommand, ShellFragment, Word
+from t4lint.sources.document import UNKNOWN_TEXT, Container, Document, Kind, LaunchCommand, ShellFragment, Word
+from t4lint.sources.files import display_path, read
+from t4lint.sources.fragments import SHELLS
 from t4lint.sources.launchers import (
     Start,
     Token,
+    base_name,
     counts,
     shell_code,
     start_of,
     tasks_per_node,
     unwrap,
 )
-from t4lint.sources.positions import Locator
-from t4lint.sources.shell_words import MAX_WORDS, Code, Expander, Piece, Places, Scalar, Scope, Variable, text_of
+from t4lint.sources.positions import TextBuilder
+from t4lint.sources.programs import is_program, program_of_module, program_of_script, start_of_program
+from t4lint.sources.shell_words import (
+    MAX_WORDS,
+    Code,
+    Expander,
+    Joined,
+    Piece,
+    Places,
+    Scalar,
+    Scope,
+    Variable,
+    text_of,
+)
 from t4lint.trace import Location
 
 if TYPE_CHECKING:
@@ -39,18 +55,23 @@ MAX_CALLS = 8  # of functions, `bash -c` and `eval` inside one another
 MAX_LAUNCHES = 64
 MAX_PASSES = 4  # of a loop over known words, each carried out
 MAX_SOURCED = 8  # scripts that one script sources or calls
+MAX_WRITTEN = 8  # files that a script writes
 MAX_PARENTS = 12  # folders above the script that are searched for what it starts
 
 
 def launches(
-    document: Document | ShellFragment, root: Path | None = None, written: Collection[Path] = ()
+    document: Document | ShellFragment,
+    root: Path | None = None,
+    written: Collection[Path] = (),
+    consoles: Mapping[str, str] = MappingProxyType({}),
 ) -> list[LaunchCommand]:
     """The commands of a shell script that start Python training scripts, in order.
 
     `root` is the project's: scripts are looked for no higher. Without it, the nearest folder with .git or pyproject.toml.
-    `written` are files that are not on the disk yet: those that the cells of a notebook write.
+    `written` are files that are not on the disk yet: those that the cells of a notebook write. `consoles` are the commands
+    that the project declares, each with its `module:function`.
     """
-    return _evaluate(document, root, frozenset(written)).launches
+    return _evaluate(document, root, frozenset(written), consoles).launches
 
 
 def exports(document: Document | ShellFragment) -> list[tuple[str, Word]]:
@@ -58,10 +79,15 @@ def exports(document: Document | ShellFragment) -> list[tuple[str, Word]]:
     return _evaluate(document, None).exports
 
 
-def _evaluate(document: Document | ShellFragment, root: Path | None, written: frozenset[Path] = frozenset()) -> _Shell:
-    shell = _Shell(document, tuple(_bases(document.file, root)), written)
+def _evaluate(
+    document: Document | ShellFragment,
+    root: Path | None,
+    written: frozenset[Path] = frozenset(),
+    consoles: Mapping[str, str] = MappingProxyType({}),
+) -> _Shell:
+    shell = _Shell(document, tuple(_bases(document.file, root)), written, consoles)
     if len(document.text) <= MAX_CODE:
-        shell.headers()
+        shell.headers(document.text)
         shell.code(Code(document.text))
         shell.uncalled()
     return shell
@@ -98,12 +124,15 @@ class _Shell:
     document: Document | ShellFragment
     bases: tuple[Path, ...]
     written: frozenset[Path] = frozenset()
+    consoles: Mapping[str, str] = field(default_factory=dict)
+    files: dict[Path, Scalar] = field(default_factory=dict)  # that were written, with their texts
+    sourced: int = 0
     launches: list[LaunchCommand] = field(default_factory=list)
     exports: list[tuple[str, Word]] = field(default_factory=list)
     scope: Scope = field(default_factory=Scope)
     functions: dict[str, _Function] = field(default_factory=dict)
     slurm: dict[str, Word] = field(default_factory=dict)
-    places: Locator = field(init=False)
+    places: Joined = field(init=False)
     now: Code = field(init=False)
     running: list[str] = field(default_factory=list)  # functions and nested code
     local: list[dict[str, Variable | None]] = field(default_factory=list)  # what a function must give back
@@ -114,17 +143,14 @@ class _Shell:
 
     def __post_init__(self) -> None:
         document = self.document
-        if isinstance(document, ShellFragment):
-            self.places = document.positions
-        else:
-            self.places = Places(document.path, document.text)
+        own = document.positions if isinstance(document, ShellFragment) else Places(document.path, document.text)
+        self.places = Joined(own, len(document.text))
 
     # --- Slurm ---------------------------------------------------------------------------------------------------
 
-    def headers(self) -> None:
+    def headers(self, text: str, offset: int = 0) -> None:
         """`#SBATCH` lines stand before the first command; Slurm turns them into variables."""
-        offset = 0
-        for line in self.document.text.splitlines(keepends=True):
+        for line in text.splitlines(keepends=True):
             if line.strip() and not line.startswith("#"):
                 break
             found = re.match(r"#SBATCH\s+(?:--([\w-]+)(?:[=\s]\s*(\S+))?|-(\w)\s*=?\s*(\S+))", line)
@@ -204,6 +230,7 @@ class _Shell:
                 for child in node.named_children:
                     if not child.type.endswith("redirect"):
                         self.run(child)
+                self.writes(node)
             case "comment" | "test_command" | "heredoc_redirect" | "file_redirect":
                 pass
             case _:  # variable_assignments, compound_statement, negated_command, ERROR, ...
@@ -497,6 +524,8 @@ class _Shell:
             self.scope.over, self.scope.returned = True, name == "return"
         elif name == "set":
             self.options(tokens[1:])
+        elif name in ("source", ".") and len(tokens) > 1:
+            self.source(tokens[1:])
         elif name == "eval":
             self.nested(" ".join(token.text for token in tokens[1:]), 0, self.now.span(node))
         else:
@@ -512,7 +541,7 @@ class _Shell:
 
     def outside(self, tokens: list[Token], given: dict[str, Word], node: Node) -> None:
         """A command that is no builtin: does it start a script?"""
-        inner, assignments, wrapping = unwrap(tokens)
+        inner, assignments, wrapping = unwrap(tokens, self.consoles)
         for token in assignments:
             name, _, value = token.text.partition("=")
             given[name] = Word(value, token.word.location)
@@ -520,11 +549,22 @@ class _Shell:
         if code is not None:
             self.shell_string(code, given, wrapping, node)
             return
-        start = start_of(inner, wrapping is not None and wrapping.runs_scripts)
+        if self.calls_script(inner, given, wrapping, node):
+            return
+        start = start_of(inner, wrapping is not None and wrapping.runs_scripts) or self.program(inner)
         if start is None:
             return
         self.wrap(start, wrapping)
         self.launch(start, given, node)
+
+    def program(self, tokens: Sequence[Token]) -> Start | None:
+        """A program of an installed library, or a console script of the project."""
+        name = base_name(tokens[0]) if tokens else ""
+        if is_program(name):
+            return start_of_program(name, tokens)
+        if name in self.consoles:
+            return Start("python", tokens[0], False, tuple(tokens[1:]), {}, program=self.consoles[name])
+        return None
 
     def wrap(self, start: Start, wrapping: Start | None) -> None:
         outer = [known for known in (self.wrapping, wrapping) if known is not None]
@@ -555,6 +595,142 @@ class _Shell:
             self.nested(code.text, 0, self.now.span(node))
         self.scope, self.wrapping = outer, before
 
+    # --- other scripts -------------------------------------------------------------------------------------------
+
+    def source(self, tokens: Sequence[Token]) -> None:
+        """`source FILE`: its statements, as if they stood here."""
+        file = self.find(tokens[0])
+        if file is None:
+            return
+        before = self.scope.arguments
+        if len(tokens) > 1:
+            self.scope.arguments = tuple(self.piece_of(token) for token in tokens[1:])
+        self.other(file)
+        if self.scope.returned:
+            self.scope.over = self.scope.returned = False
+        self.scope.arguments = before
+
+    def calls_script(self, tokens: Sequence[Token], given: dict[str, Word], wrapping: Start | None, node: Node) -> bool:
+        """`bash inner.sh a`, `sbatch job.sh`, `./inner.sh`: carried out with its arguments and what is exported to it."""
+        starters = SHELLS | {"sbatch"}
+        rest = list(tokens[1:]) if tokens and base_name(tokens[0]) in starters else list(tokens)
+        while len(rest) < len(tokens) and rest and rest[0].text.startswith("-"):
+            rest = rest[1:]  # flags of the shell, and of sbatch as `--nodes=2`
+        if not rest or not _SCRIPT.search(rest[0].tail) or (len(rest) == len(tokens) and "/" not in rest[0].tail):
+            return False
+        file = self.find(rest[0])
+        if file is None:
+            return False
+        outer, functions, slurm, before = self.scope, self.functions, self.slurm, self.wrapping
+        variables = {name: variable for name, variable in outer.variables.items() if variable.exported}
+        for name, word in given.items():
+            variables[name] = Variable((Piece(word.text, *self.now.span(node), word.why),), None, True)
+        self.scope = Scope(variables, tuple(self.piece_of(token) for token in rest[1:]), outer.folder)
+        self.functions, self.wrapping = {}, wrapping or before
+        self.other(file)
+        self.scope, self.functions, self.slurm, self.wrapping = outer, functions, slurm, before
+        return True
+
+    def other(self, file: Path) -> None:
+        """Carry out the statements of another script, at their places in it."""
+        name = str(file)
+        if name in self.running or len(self.running) >= MAX_CALLS or self.sourced >= MAX_SOURCED:
+            return
+        document = read(file, display_path(file, Path.cwd())) if file not in self.files else None
+        if not isinstance(document, Document) or len(document.text) > MAX_CODE:
+            return
+        # shown as the script that names it is: relative to the same folder
+        path = display_path(file, self.shown_from())
+        self.sourced += 1
+        self.running.append(name)
+        bases, self.bases = self.bases, tuple(dict.fromkeys([*self.bases, file.parent]))
+        base = self.places.add(Places(path, document.text), len(document.text))
+        self.headers(document.text, base)
+        self.code(Code(document.text, base))
+        self.bases = bases
+        self.running.pop()
+
+    def shown_from(self) -> Path:
+        """The folder that shown paths are relative to, as those of this script tell."""
+        file, shown = Path(os.path.normpath(Path.cwd() / self.document.file)), PurePosixPath(self.document.path)
+        if shown.is_absolute() or not file.as_posix().endswith(shown.as_posix()):
+            return Path.cwd()
+        return Path(*file.parts[: len(file.parts) - len(shown.parts)])
+
+    # --- files that the script writes ----------------------------------------------------------------------------
+
+    def writes(self, node: Node) -> None:
+        """`cat > FILE <<EOF`, `tee FILE <<EOF`, `echo TEXT > FILE`: kept, since what is started later may read it."""
+        redirects = [child for child in _within(node) if child.type == "file_redirect"]
+        heredoc = next((child for child in node.children if child.type == "heredoc_redirect"), None)
+        commands = [child for child in _within(node) if child.type == "command"]
+        named: Node | None = None
+        appends = False
+        for redirect in redirects:
+            kinds = [child.type for child in redirect.children]
+            if kinds and kinds[0] in (">", ">>", ">|"):
+                named, appends = redirect.children[-1], kinds[0] == ">>"
+        tee = next((it for it in commands if self.now.text(it).startswith("tee ")), None)
+        if named is None and tee is not None:
+            words = [child for child in tee.named_children[1:] if not self.now.text(child).startswith("-")]
+            named, appends = (words[0] if words else None), "-a" in self.now.text(tee).split()
+        if named is None or not commands:
+            return
+        text = self.heredoc_text(heredoc) if heredoc is not None else self.echoed(commands[0])
+        file = self.written_file(named)
+        if text is None or file is None:
+            return
+        before = self.files.get(file, ()) if appends else ()
+        self.files[file] = (*before, *text)
+
+    def heredoc_text(self, node: Node) -> Scalar | None:
+        body = next((child for child in node.children if child.type == "heredoc_body"), None)
+        start = next((child for child in node.children if child.type == "heredoc_start"), None)
+        if body is None or start is None:
+            return None
+        return self.expander().heredoc(body, plain=any(mark in self.now.text(start) for mark in "'\\\""))
+
+    def echoed(self, node: Node) -> Scalar | None:
+        """The one word of an `echo` or `printf`."""
+        words = [scalar for child in node.named_children for scalar in self.words(child)]
+        if len(words) != 2 or text_of(words[0]) not in ("echo", "printf"):
+            return None
+        return words[1]
+
+    def written_file(self, node: Node) -> Path | None:
+        words = self.words(node)
+        text = text_of(words[0]) if len(words) == 1 else None
+        if not text or "\0" in text or text.startswith("/dev/") or len(text) > 4096:
+            return None
+        return Path(os.path.normpath((self.scope.folder or self.bases[0]) / text))
+
+    def documents(self) -> tuple[Document, ...]:
+        """The files that were written so far, as far as their texts are known."""
+        made = []
+        for file, pieces in list(self.files.items())[:MAX_WRITTEN]:
+            builder = TextBuilder()
+            for piece in pieces:
+                self.add(builder, piece)
+            positions = builder.build(self.places.path)
+            kind: Kind = "python" if file.suffix == ".py" else "shell"
+            made.append(Document(self.places.path, file, kind, positions.text, positions))
+        return tuple(made)
+
+    def add(self, builder: TextBuilder, piece: Piece) -> None:
+        """A piece of a file with its places, line by line; what is not known is marked."""
+        text = UNKNOWN_TEXT if piece.text is None else piece.text
+        exact = piece.text is not None and piece.end - piece.start == len(text)
+        offset = piece.start
+        for line in text.splitlines(keepends=True):
+            length = len(line) if exact else 0
+            place = self.places.location(offset, offset + len(line.rstrip("\r\n")) if exact else piece.end)
+            builder.cell, builder.cell_line = place.cell, place.cell_line
+            if exact:
+                builder.add(line, place.line, place.column)
+            else:
+                builder.stand_in(line, place.line, place.column, place.end_line, place.end_column)
+            offset += length
+
     def is_text(self, node: Node, code: Token) -> bool:
         """Is this the node that a word of the command was written as?"""
         if node.type not in ("string", "raw_string"):
@@ -575,8 +751,13 @@ class _Shell:
         self.scope.folder = self.find(targets[0], want_folder=True)
 
     def launch(self, start: Start, given: dict[str, Word], node: Node) -> None:
-        file = self.find_module(start.script) if start.is_module else self.find(start.script)
-        if start.is_module and file is None and start.launcher == "python":
+        file, program = None, start.program
+        if not program:
+            file = self.find_module(start.script) if start.is_module else self.find(start.script)
+        if file is None and not program:
+            name = start.script.text or start.script.tail
+            program = program_of_module(name) if start.is_module else program_of_script(name)
+        if start.is_module and file is None and not program and start.launcher == "python":
             return  # `python -m pip`: a tool, not a script of the project
         if len(self.launches) >= MAX_LAUNCHES:
             return
@@ -592,7 +773,8 @@ class _Shell:
             where=where,
             launcher=start.launcher,
             script=start.script.word.text or start.script.raw,
-            file=file,
+            file=self.stand_in(start, where) if program else file,
+            program=program,
             arguments=tuple(token.word for token in start.arguments),
             environment=environment,
             launcher_flags=start.flags,
@@ -603,9 +785,17 @@ class _Shell:
             or (isinstance(self.document, ShellFragment) and self.document.in_container),
             container=containers.of_command(start.container) if start.container else self.around(),
             tasks_per_node=tasks_per_node(start),
+            written=self.documents(),
         )
         if command not in self.launches:
             self.launches.append(command)
+
+    def stand_in(self, start: Start, where: Location) -> Path:
+        """A name for a program that is no file of the project: it lies where its command stands."""
+        name = PurePosixPath(start.script.text or start.script.tail).name
+        # beside the root, so that the packages of the project are found from it
+        base = self.bases[-1] if start.program in self.consoles.values() else self.bases[0]
+        return base / f"<{name} of {PurePosixPath(where.path).name}:{where.line}>"
 
     def around(self) -> Container | None:
         """The container that the whole text runs in."""
@@ -632,7 +822,8 @@ class _Shell:
             for name in self.names(text):
                 path = Path(os.path.normpath(base / name))
                 try:
-                    if disk.is_folder(path) if want_folder else disk.is_file(path) or path in self.written:
+                    there = disk.is_folder(path) if want_folder else disk.is_file(path)
+                    if there or (not want_folder and (path in self.written or path in self.files)):
                         return path
                 except (OSError, ValueError):
                     continue
@@ -696,6 +887,17 @@ class _Shell:
                 self.now = function.code
                 self.run(function.body)
                 self.running.pop()
+
+
+_SCRIPT = re.compile(r"\.(?:sh|bash|sbatch|slurm)$")
+
+
+def _within(node: Node) -> Iterator[Node]:
+    """The nodes of a statement and of the redirections in it."""
+    for child in node.children:
+        yield child
+        if child.type.endswith("redirect") or child.type == "pipeline":
+            yield from _within(child)
 
 
 _SLURM = {

@@ -148,6 +148,34 @@ class Places:
         return line, offset - self._starts[line - 1] + 1
 
 
+class Joined:
+    """The places of several texts, one after the other: those of a script, and of the scripts that it sources or calls."""
+
+    __slots__ = ("_bases", "_parts", "path")
+
+    def __init__(self, first: Locator, length: int) -> None:
+        self._bases = [0, length + 1]  # where each text starts, and where the next one will
+        self._parts = [first]
+        self.path = first.path
+
+    def add(self, part: Locator, length: int) -> int:
+        """Append a text; the offset that it starts at."""
+        base = self._bases[-1]
+        self._parts.append(part)
+        self._bases.append(base + length + 1)
+        return base
+
+    def location(self, start: int, end: int) -> Location:
+        index = max(bisect_right(self._bases, start) - 1, 0)
+        base = self._bases[index]
+        return self._parts[index].location(start - base, max(end, start) - base)
+
+    def span(self, location: Location) -> tuple[int, int]:
+        index = next((i for i, part in enumerate(self._parts) if part.path == location.path), 0)
+        start, end = self._parts[index].span(location)
+        return start + self._bases[index], end + self._bases[index]
+
+
 # --- fields ------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +247,25 @@ class Expander:
         return (
             fields.done[0] if len(fields.done) == 1 else tuple(piece for done in fields.done for piece in _spaced(done))
         )
+
+    def heredoc(self, body: Node, plain: bool) -> Scalar:
+        """The text between `<<EOF` and `EOF`; `plain` where the word is quoted, so that nothing in it is expanded."""
+        if plain:
+            text = self.code.slice(body.start_byte, body.end_byte)
+            return (Piece(text, *self.code.at(body.start_byte, body.end_byte)),)
+        fields = _Fields()
+        start = body.start_byte
+        for child in body.children:
+            if child.type not in _EXPANSIONS:
+                continue
+            if child.start_byte > start:
+                fields.whole(self._literal(start, child.start_byte, in_quotes=True))
+            self._add(child, fields, quoted=True)
+            start = child.end_byte
+        if body.end_byte > start:
+            fields.whole(self._literal(start, body.end_byte, in_quotes=True))
+        fields.end()
+        return fields.done[0] if fields.done else ()
 
     def token(self, scalar: Scalar, written: Node | None = None) -> Iterator[Token]:
         """Words for the launchers; `--flag=$UNKNOWN` becomes two, so that the flag is still seen."""

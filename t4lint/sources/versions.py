@@ -37,6 +37,22 @@ def bounds(root: Path, folder: Path | None = None) -> dict[str, Bounds]:
     return read(root, folder)[1]
 
 
+def required(root: Path, folder: Path | None = None) -> frozenset[str]:
+    """The distributions that a run needs for sure: those of `requirements.txt`, of environments and of the package itself.
+
+    Extras, groups and requirement files of other names may be left out of an installation.
+    """
+    found: set[str] = set()
+    for place in _folders(root, folder):
+        try:
+            needs = [*_requirements(place / "requirements.txt", disk.real(root), set()), *_environments(place, root)]
+            needs += [one for line in project_lists(_text(place / "pyproject.toml"))[0] if (one := need(line))]
+        except (OSError, ValueError, RecursionError, MemoryError, LookupError, TypeError, AttributeError):
+            continue
+        found |= {one.name for one in needs}
+    return frozenset(found)
+
+
 def pins_in(text: str) -> dict[str, str]:
     """What the `pip install` commands in a text leave installed: a shell script, the cells of a notebook."""
     pins: dict[str, str] = {}
@@ -217,6 +233,52 @@ def _pyproject(folder: Path, root: Path) -> Needs:
             version = _dict(entry).get("version") if isinstance(entry, dict) else entry
             if isinstance(version, str):
                 yield from _some(caret(name, version if version[:1] in "^~=<>!*" else f"=={version}"))
+
+
+def console_scripts(root: Path) -> dict[str, str]:
+    """The commands that a project installs, by their names: `module:function` of each."""
+    found: dict[str, str] = {}
+    for reader in (_setup_py_consoles, _setup_cfg_consoles, _pyproject_consoles):
+        try:
+            found.update(reader(root))
+        except (OSError, ValueError, RecursionError, configparser.Error):
+            continue
+    return {name: target for name, target in found.items() if _CONSOLE.fullmatch(target)}
+
+
+_CONSOLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def _pyproject_consoles(root: Path) -> dict[str, str]:
+    text = _text(root / "pyproject.toml")
+    data = _toml(text) if "scripts" in text else {}
+    poetry = _dict(_dict(data.get("tool")).get("poetry"))
+    tables = (poetry.get("scripts"), _dict(data.get("project")).get("scripts"))
+    return {name: target.strip() for table in tables for name, target in _items(table) if isinstance(target, str)}
+
+
+def _setup_cfg_consoles(root: Path) -> dict[str, str]:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.read_string(_text(root / "setup.cfg"))
+    return _assigned(parser.get("options.entry_points", "console_scripts", fallback="").splitlines())
+
+
+def _setup_py_consoles(root: Path) -> dict[str, str]:
+    text = _text(root / "setup.py")
+    if "console_scripts" not in text:
+        return {}
+    dicts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Dict)]
+    lines: list[str] = []
+    for node in dicts:
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "console_scripts":
+                lines += _literals(value, {})
+    return _assigned(lines)
+
+
+def _assigned(lines: list[str]) -> dict[str, str]:
+    parts = [line.partition("=") for line in lines]
+    return {name.strip(): target.strip() for name, sign, target in parts if sign}
 
 
 def _pipfile(folder: Path, root: Path) -> Needs:

@@ -430,10 +430,12 @@ class Session:
 
     def programs_of(self, root: Path) -> dict[Path, Document]:
         """The programs that stand for those that launches start and that are no files; their place is the command."""
+        self.launches_of(root)
+        if not self.stand_ins:
+            return {}
         from t4lint.libraries.programs import program_text
         from t4lint.sources.positions import OnePlace
 
-        self.launches_of(root)
         found = {}
         for file, launch in self.stand_ins.items():
             written = next((document for document in launch.written if document.file == file), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 import warnings
@@ -243,7 +244,7 @@ def _place(text: str, error: cst.ParserSyntaxError) -> tuple[int, int, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            ast.parse(text, os.devnull)  # Python opens the file of that name to show a line of it
     except SyntaxError as own:
         return own.lineno or error.raw_line, own.offset or 1, own.msg
     except (ValueError, RecursionError, MemoryError):

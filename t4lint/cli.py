@@ -441,7 +441,10 @@ def _limits(args: argparse.Namespace) -> Limits:
 
     memory = int((args.memory_limit or 0) * 2**30)
     steps = args.steps or (STEPS if args.measure else DEFAULT_STEPS)
-    return Limits(steps, args.timeout, memory, args.allow_network, args.sandbox)
+    return Limits(
+        steps, args.timeout, memory, args.allow_network, args.sandbox, synthetic=args.synthetic or bool(args.columns),
+        columns=dict(args.columns),
+    )  # fmt: skip
 
 
 def _show_verdicts(report: Report) -> None:
@@ -929,6 +932,14 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         help="run it again with each fix applied to a copy, in pairs, and tell what that does to time, memory and loss",
     )  # fmt: skip
     add("--pairs", type=_pairs, default=4, metavar="N", help="pairs of runs for --measure (default: 4)")
+    add(
+        "--synthetic", action="store_true",
+        help="make up small data sets, and models by their configuration alone, where they are not on this machine",
+    )  # fmt: skip
+    add(
+        "--columns", type=_columns, action="append", default=[], metavar="DATASET=COLUMN:TYPE,...",
+        help="with --synthetic: the columns of a data set that t4lint does not know, e.g. 'me/chat=text:text,label:label 2'",
+    )  # fmt: skip
     add("--allow-network", action="store_true", help="leave it the network and your tokens (default: offline)")
     add(
         "--sandbox", choices=("auto", "overlay", "copy"), default="auto",
@@ -979,6 +990,14 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add("--exit-zero", action="store_true", help="exit with 0 also when there are findings")
     add("--statistics", action="store_true", help="count the findings of each rule, on stderr")
     add("--show-trace", action="store_true", help="show what was understood of the program, and what was not")
+
+
+def _columns(text: str) -> tuple[str, dict[str, str]]:
+    name, _, said = text.partition("=")
+    columns = dict(pair.strip().split(":", 1) for pair in said.split(",") if ":" in pair)
+    if not name or not columns or len(columns) != len(said.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not DATASET=COLUMN:TYPE,COLUMN:TYPE")
+    return name.strip(), {column.strip(): kind.strip() for column, kind in columns.items()}
 
 
 def _pairs(text: str) -> int:

@@ -477,6 +477,8 @@ GUESSED = (
     "values do not exist on a phantom: {count} places of the program asked for one and got a guess (a loss is 1, a truth "
     "value False), first {first}"
 )
+STANDS_IN = "the {what} {name} is not on this machine; in its place: {how}"
+LACKING = "the {what} {name} is not on this machine: {advice}"
 STEERED = "a guess may have steered the program, so verdicts are likely at most: {places}"
 TOO_LARGE = (
     "out of memory on {target}: {place} ({phase}) asks for {wanted:.2f} GiB where {free:.2f} of {limit:.2f} GiB are free; "
@@ -495,6 +497,8 @@ def notes_of(recording: Recording, target: Target) -> tuple[str, ...]:
     card = next((record.d for record in recording.journal.records if record.k == "card"), None)
     if card is not None and basis_of(recording, target) == "gpu":
         found.append(LARGER.format(name=card.get("name"), target=target.gpu.device_name if target.gpu else target.name))
+    stands = [record.d for record in recording.journal.records if record.k == "stand_in"]
+    found += dict.fromkeys(STANDS_IN.format(**it) for it in stands if {"what", "name", "how"} <= set(it))
     guesses = [record for record in recording.journal.records if record.k == "guess" and record.n == 1]
     if guesses:
         found.append(
@@ -548,6 +552,8 @@ def problems_of(recording: Recording, device: Device = "auto", target: str = "T4
     if device == "phantom":
         found += _phantom_problems(recording, target, gpu)
     if outcome.how not in ("finished", "stopped"):
+        lacking = [record.d for record in recording.journal.records if record.k == "lacking"]
+        found += [Problem("", LACKING.format(**it)) for it in lacking if {"what", "name", "advice"} <= set(it)][-1:]
         found.append(Problem(outcome.path, f"verify: {outcome.detail}", outcome.line or None))
     if recording.journal.corrupt:
         found.append(Problem("", f"{recording.journal.corrupt} lines of the journal could not be read"))

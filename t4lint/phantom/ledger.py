@@ -100,6 +100,8 @@ class Ledger:
         Kinds are those that the storages had in the end, so that a weight counts as one from the start.
         """
         found: list[dict[str, Any]] = []
+        if not self._stretches:
+            return found
         width = max(1, len(self._events) // MOMENTS)
         ends = [start for start, _, _ in self._stretches[1:]] + [len(self._events)]
         held: dict[str, int] = {}

@@ -55,7 +55,10 @@ _ALWAYS = {"WANDB_SILENT": "true", "PYTHONDONTWRITEBYTECODE": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may use. `memory` is in bytes over all its processes, 0 for the machine's own limit."""
+    """What a run may use. `memory` is in bytes over all its processes, 0 for the machine's own limit.
+
+    `synthetic`: data that are not here are made up, `columns` are what the person says of them: {data set: {column: type}}.
+    """
 
     steps: int = 3
     timeout: float = 600.0
@@ -63,6 +66,8 @@ class Limits:
     network: bool = False
     sandbox: Kind = "auto"
     device: Device = "auto"
+    synthetic: bool = False
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,7 @@ def _told(scratch: Path, sandbox: Sandbox, limits: Limits) -> dict[str, str]:
         "T4LINT_ROOT": str(sandbox.folder),
         "T4LINT_ORIGINAL": str(sandbox.root),
         "T4LINT_LINKS": "1" if sandbox.links else "",
+        **({"T4LINT_SYNTHETIC": "1", "T4LINT_COLUMNS": json.dumps(limits.columns)} if limits.synthetic else {}),
     }
 
 

@@ -22,6 +22,7 @@ from . import (
     libraries,
     lines,
     phantom,
+    standin,
     stop,
 )
 from .finder import Finder, together
@@ -60,7 +61,12 @@ def boot() -> None:
         0,
         Finder(
             together(
-                hooks_torch.HOOKS, hooks_transformers.HOOKS, hooks_calls.HOOKS, hooks_lightning.HOOKS, phantom.HOOKS
+                hooks_torch.HOOKS,
+                hooks_transformers.HOOKS,
+                hooks_calls.HOOKS,
+                hooks_lightning.HOOKS,
+                phantom.HOOKS,
+                standin.HOOKS,
             )
         ),
     )

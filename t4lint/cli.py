@@ -326,6 +326,8 @@ def _show_diff(done: Fixed) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    if args.changed:
+        return _verify_changed(args)
     if not args.rest:
         raise UsageError(f"verify needs the command to run, after two dashes: {VERIFY_EXAMPLE}")
     wanted = _outputs(args.output_format)
@@ -353,11 +355,54 @@ def _verify(args: argparse.Namespace) -> int:
             )
 
     report = _report(args, asked, verify)
+    if args.diff_base:
+        report = _only_changed(args, asked).of(report)
     code = _deliver(args, asked, report, wanted)
     if any(output.format == "text" and output.file is None for output in wanted):
         _show_verdicts(report)
     if args.report is not None and screen.recording is not None:
         _draw(args.report, report, screen.recording)
+    return code
+
+
+def _only_changed(args: argparse.Namespace, asked: Asked) -> OnlyNew:
+    args.baseline = None
+    return _only_new(args, asked)
+
+
+def _verify_changed(args: argparse.Namespace) -> int:
+    """`--changed`: the commands of the scripts that have findings on changed lines, one after the other."""
+    if args.rest or not args.diff_base:
+        raise UsageError("--changed finds the commands itself, from --diff-base REF: give that, and no command")
+    if args.measure or args.report is not None:
+        raise UsageError("--changed does not go with --measure or --report: verify one command with these")
+    wanted = _outputs(args.output_format)
+    asked = _asked(args, [_cwd()])
+    only = _only_changed(args, asked)
+
+    def verify() -> Report:
+        from t4lint import changed, engine
+        from t4lint.record.launch import listening
+        from t4lint.record.screen import Screen
+        from t4lint.verify import verify
+
+        limits = _limits(args)
+
+        def run(words: list[str]) -> Report:
+            screen = Screen()
+            screen.announce(words, Path.cwd(), limits)
+            with listening(screen):
+                return verify(
+                    words, options=_options(args, asked), device=args.device, steps=limits.steps, timeout=args.timeout,
+                    limits=limits,
+                )  # fmt: skip
+
+        return changed.verified(only.of(engine.check([Path.cwd()], _options(args, asked))), only.of, run)
+
+    report = _report(args, asked, verify)
+    code = _deliver(args, asked, report, wanted)
+    if any(output.format == "text" and output.file is None for output in wanted):
+        _show_verdicts(report)
     return code
 
 
@@ -932,6 +977,11 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         help="run it again with each fix applied to a copy, in pairs, and tell what that does to time, memory and loss",
     )  # fmt: skip
     add("--pairs", type=_pairs, default=4, metavar="N", help="pairs of runs for --measure (default: 4)")
+    add("--diff-base", metavar="REF", help="show only findings on lines that changed since this git reference")
+    add(
+        "--changed", action="store_true",
+        help="in place of a command: those of the scripts that have findings on lines changed since --diff-base",
+    )  # fmt: skip
     add(
         "--synthetic", action="store_true",
         help="make up small data sets, and models by their configuration alone, where they are not on this machine",

@@ -218,3 +218,71 @@ def test_from_installation_to_findings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("t4lint ")
     assert job.run("Check").returncode == 1
+
+
+# --- verify ------------------------------------------------------------------------------------------------------
+
+
+def told_verify(job: Job) -> list[list[str]]:
+    """Put a t4lint in place that only writes down how it was called, and fails where it is told to."""
+    program = job.temp / "t4lint" / "bin" / "t4lint"
+    program.write_text(
+        f'#!/bin/sh\n"{sys.executable}" -c \'import json, sys; print(json.dumps(sys.argv[1:]))\' "$@" >> "{job.temp}/calls"\n'
+        f'case "$*" in *" bad.py"*) exit 2 ;; *" worse.py"*) exit 1 ;; esac\n'
+    )
+    return []
+
+
+def calls(job: Job) -> list[list[str]]:
+    file = job.temp / "calls"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def test_verify_runs_each_command_as_it_is_written(job: Job) -> None:
+    told_verify(job)
+    done = job.run("Verify", verify="python train.py --name 'a b'\n\npython other.py\n", target="t4")
+    assert done.returncode == 0, done.stderr
+    first, second = calls(job)
+    assert first[first.index("--") :] == ["--", "python", "train.py", "--name", "a b"]
+    assert second[-2:] == ["python", "other.py"]
+    for given in (first, second):
+        assert given[:3] == ["verify", "--device", "phantom"]
+        assert "--synthetic" in given and "--timeout" in given and given[7:9] == ["--target", "t4"]
+    assert job.outputs["verify"] == {"verify-exit-code": "0"}
+
+
+def test_the_worst_command_decides_and_the_others_go_on(job: Job) -> None:
+    told_verify(job)
+    done = job.run("Verify", verify="python bad.py\npython worse.py\npython good.py")
+    assert (done.returncode, len(calls(job))) == (2, 3)
+    assert job.outputs["verify"] == {"verify-exit-code": "2"}
+
+
+@pytest.mark.parametrize("event", ["pull_request_target", "workflow_run", "issue_comment"])
+def test_with_the_rights_of_the_repository_nothing_is_run(
+    job: Job, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told_verify(job)
+    given = {**job.environment(), "GITHUB_EVENT_NAME": event}
+    monkeypatch.setattr(job, "environment", lambda: given)
+    done = job.run("Verify", verify="changed\npython train.py")
+    assert (done.returncode, calls(job)) == (2, [])
+    assert done.stdout.startswith("::error title=t4lint::verify runs the code")
+
+
+def test_changed_needs_a_pull_request(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    told_verify(job)
+    done = job.run("Verify", verify="changed")
+    assert (done.returncode, calls(job)) == (0, [])
+    given = {**job.environment(), "GITHUB_BASE_REF": "main", "GITHUB_EVENT_NAME": "pull_request"}
+    monkeypatch.setattr(job, "environment", lambda: given)
+    assert job.run("Verify", verify="changed").returncode == 0
+    (made,) = calls(job)
+    assert made[:2] == ["verify", "--changed"] and made[made.index("--diff-base") + 1] == "origin/main"
+
+
+@pytest.mark.parametrize("name", ["verify", "verify-args", "target", "fail-on"])
+def test_inputs_of_verify_are_no_shell(job: Job, name: str) -> None:
+    told_verify(job)
+    job.run("Verify", **{"verify": "python train.py", name: "x; touch owned; $(touch owned) `touch owned` \" '"})
+    assert not (job.workspace / "owned").exists()

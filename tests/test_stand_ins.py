@@ -161,7 +161,8 @@ def verified(folder: Path, script: str, *flags: str) -> dict[str, Any]:
     (folder / "train.py").write_text(textwrap.dedent(script).lstrip("\n"), encoding="utf-8")
     (folder / "home").mkdir(exist_ok=True)
     called = [
-        sys.executable, "-m", "t4lint", "verify", "--device", "phantom", "--output-format", "text", "--output-format", "json:report.json", *flags, "--",
+        sys.executable, "-m", "t4lint", "verify", "--device", "phantom", "--output-format", "text",
+        "--output-format", "json:report.json", *flags, "--",
         sys.executable, "train.py",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HOME": str(folder / "home")}

@@ -36,6 +36,9 @@ DRIVERLESS = ("AssertionError", "AttributeError", "NotImplementedError", "OSErro
 EVERY = 0.2  # seconds between two looks at the run
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "t4lint.toml")
 
+# Files through which a step of a GitHub workflow changes the steps after it: not for the program to write to.
+OF_THE_RUNNER = ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
+
 _SECRET = re.compile(
     r"(^|_)(TOKEN|API_?KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?|ACCESS_KEY)(_|$)|^(AWS|AZURE|GCP|GOOGLE)_|_KEY$|^HF_TOKEN",
     re.IGNORECASE,
@@ -297,6 +300,8 @@ def child_environment(
     """The user's environment without secrets, offline, and with the recorder on PYTHONPATH."""
     network = limits is not None and limits.network
     kept = {name: value for name, value in given.items() if network or not is_secret(name)}
+    for name in OF_THE_RUNNER:
+        kept.pop(name, None)
     kept.update(_ALWAYS if network else {**_ALWAYS, **_OFFLINE})
     site = str(Path(__file__).parent / "inside" / "site")
     path = [moved(entry, root, folder) for entry in given.get("PYTHONPATH", "").split(os.pathsep) if entry]

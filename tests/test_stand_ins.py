@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from t4lint.cli import _columns, _parser
+from t4lint.cli import _columns, parser
 from t4lint.record.inside.standin import asked, columns, pipelines, rows, shapes, words
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,7 +135,7 @@ def test_networks_of_pipelines() -> None:
 
 def test_columns_on_the_command_line() -> None:
     assert _columns("me/chat=text:words 40, label:label 2") == ("me/chat", {"text": "words 40", "label": "label 2"})
-    args = _parser().parse_args(["verify", "--columns", "a=x:int", "--columns", "b=y:text"])
+    args = parser().parse_args(["verify", "--columns", "a=x:int", "--columns", "b=y:text"])
     assert dict(args.columns) == {"a": {"x": "int"}, "b": {"y": "text"}}
     for bad in ("a", "a=", "a=b", "=x:int", "a=x:int,y"):
         with pytest.raises(Exception, match="DATASET=COLUMN:TYPE"):

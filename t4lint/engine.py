@@ -26,7 +26,7 @@ from t4lint.sources.document import Document, LaunchCommand, ShellFragment
 from t4lint.sources.files import SHELL_SUFFIXES, SUFFIXES, display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import MARK, UNUSED
-from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, Value
+from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, TrainerFile, Value
 
 if TYPE_CHECKING:
     from t4lint.interpret.heard import Argument
@@ -752,7 +752,7 @@ class Session:
 
     def check_environment(self, files: Sequence[Path]) -> None:
         """Judge what the files themselves ask for, by the rules over files only; one trace for each project."""
-        if not any(set(rule.reads) <= FILES_ONLY for rule in self.rules):
+        if not any(FILES_ONLY.intersection(rule.reads) for rule in self.rules):
             return
         from t4lint.sources.environment import is_environment
 
@@ -768,12 +768,13 @@ class Session:
             held = self.near(listed[0])
             trace = self.environment_trace([file for file in listed if not self.is_excluded(file)], held.target)
             for rule in held.rules:
-                if set(rule.reads) <= FILES_ONLY:
+                if FILES_ONLY.intersection(rule.reads):
                     self.judge(rule, [trace], False, NO_RUN)
 
     def environment_trace(self, files: Sequence[Path], target: Target) -> Trace:
-        """The requirements and instance requests of some files, as events."""
+        """What some files ask for, and the trainers that they configure, as events."""
         from t4lint.sources.environment import libraries, machines
+        from t4lint.sources.trainers import trainer_file
 
         events: list[Event] = []
         for file in files:
@@ -788,8 +789,11 @@ class Session:
                 InstanceRequest(where=where, name=Value(name, (Origin("literal", name, where),)))
                 for name, where in machines(document)
             ]
+            configured = trainer_file(document)
+            if configured is not None:
+                events.append(configured)
             self.sources.setdefault(document.path, document.text)
-        return Trace("predicted", target, {}, tuple(events), kinds=FILES_ONLY)
+        return Trace("predicted", target, {}, tuple(events))
 
     # --- judging ---
 
@@ -937,7 +941,7 @@ def is_shell(file: Path, text: str) -> bool:
     return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
 
 
-FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest})
+FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest, TrainerFile})
 MAX_ENVIRONMENT_FILES = 200
 NO_RUN = -1  # the number of the run that a finding over files alone belongs to
 

@@ -15,6 +15,7 @@ from t4lint.devices import Target, find_target
 from t4lint.engine import Options, Session
 from t4lint.findings import Report
 from t4lint.fit_communication import Section, communication
+from t4lint.fit_evaluation import evaluation
 from t4lint.memory import fill
 from t4lint.memory.estimate import Band
 from t4lint.memory.plan import Usage, usage
@@ -30,7 +31,7 @@ MAX_SHOWN = 4  # different steps of one run
 
 
 # What adds a section to a training step; None where it has nothing to say.
-SECTIONS: list[Callable[[Trace, Step, Target, Given], Section | None]] = [communication]
+SECTIONS: list[Callable[[Trace, Step, Target, Given], Section | None]] = [communication, evaluation]
 
 
 @dataclass(frozen=True, slots=True)

@@ -433,3 +433,98 @@ def test_checkpoint_without_its_kind_is_warned_of() -> None:
         warnings.simplefilter("always")
         checkpoint(torch.nn.Linear(2, 2), torch.rand(1, 2, requires_grad=True))
     assert any("use_reentrant" in str(warning.message) for warning in caught)
+
+
+# --- evaluation --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "expected"),
+    [
+        ({}, {}, (8, 4, 32)),
+        ({"prediction_loss_only": True}, {}, None),
+        ({}, {"preprocess_logits_for_metrics": lambda logits, labels: logits.argmax(-1)}, (8, 4)),
+    ],
+)
+def test_what_a_trainer_keeps_of_an_evaluation(
+    tmp_path: Any, arguments: dict[str, Any], more: dict[str, Any], expected: tuple[int, ...] | None
+) -> None:
+    pytest.importorskip("accelerate")
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    class Rows(torch.utils.data.Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> Any:
+            ids = torch.arange(4) + index
+            return {"input_ids": ids, "labels": ids}
+
+    config = transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=32, n_positions=8)
+    args = transformers.TrainingArguments(
+        str(tmp_path), per_device_eval_batch_size=2, use_cpu=True, report_to=[], disable_tqdm=True, **arguments
+    )
+    seen: list[Any] = []
+    trainer = transformers.Trainer(
+        transformers.GPT2LMHeadModel(config), args, eval_dataset=Rows(),
+        compute_metrics=lambda it: seen.append(it.predictions) or {}, **more,
+    )  # fmt: skip
+    trainer.evaluate()
+    shapes = [tuple((it[0] if isinstance(it, tuple) else it).shape) for it in seen]
+    assert shapes == ([] if expected is None else [expected])
+
+
+def test_kept_batches_are_joined_by_a_copy() -> None:
+    utilities = pytest.importorskip("transformers.trainer_pt_utils")
+    import torch
+
+    container = utilities.EvalLoopContainer()
+    container.add(torch.rand(2, 4))
+    first = container.tensors
+    container.add(torch.rand(2, 4))
+    assert container.tensors.shape == (4, 4)
+    assert container.tensors.data_ptr() != first.data_ptr()  # both are there for a moment
+    container.to_cpu_and_numpy()
+    assert container.tensors is None
+
+
+# --- padded-batch-without-attention-mask -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Bert", "DistilBert", "T5"])
+def test_padding_changes_the_answer_without_a_mask(kind: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    torch.manual_seed(0)
+    small: dict[str, Any] = {
+        "Bert": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
+        "DistilBert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16},
+        "T5": {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2},
+    }[kind]
+    config = getattr(transformers, f"{kind}Config")(vocab_size=32, **small)
+    name = "T5EncoderModel" if kind == "T5" else f"{kind}Model"
+    model = getattr(transformers, name)(config).eval()
+    ids = torch.tensor([[5, 6, 7]])
+    padded = torch.cat([ids, torch.zeros(1, 3, dtype=torch.long)], 1)
+    with torch.no_grad():
+        alone = model(input_ids=ids).last_hidden_state
+        unmasked = model(input_ids=padded).last_hidden_state[:, :3]
+        masked = model(input_ids=padded, attention_mask=(padded != 0).long()).last_hidden_state[:, :3]
+    assert torch.allclose(alone, masked, atol=1e-5)
+    assert not torch.allclose(alone, unmasked, atol=1e-3)
+
+
+def test_padding_on_the_right_does_not_change_a_causal_model() -> None:
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    config = transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=32, n_positions=8)
+    model = transformers.GPT2Model(config).eval()
+    ids = torch.tensor([[5, 6, 7]])
+    padded = torch.cat([ids, torch.zeros(1, 3, dtype=torch.long)], 1)
+    with torch.no_grad():
+        assert torch.allclose(
+            model(input_ids=ids).last_hidden_state, model(input_ids=padded).last_hidden_state[:, :3], atol=1e-5
+        )

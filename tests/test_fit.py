@@ -11,6 +11,7 @@ import pytest
 from t4lint.cli import main
 from t4lint.engine import Options
 from t4lint.fit import Fit, fit
+from t4lint.fit_evaluation import TITLE as EVALUATION
 from t4lint.memory.adapters import lora
 from t4lint.memory.plan import Plan, usage
 from t4lint.memory.reading import Given
@@ -240,6 +241,51 @@ def test_largest_values_are_the_last_that_fit() -> None:
     assert spanned([gpt2(batch=batch)])[0][1] <= limit < spanned([gpt2(batch=batch + 1)])[0][1]
     assert spanned([gpt2(batch=1, length=length)])[0][1] <= limit < spanned([gpt2(batch=1, length=length + 64)])[0][1]
     assert largest_batch([gpt2()], 1 * GIB) is None
+
+
+def test_a_smaller_micro_batch_is_counted_with_the_gradients_that_stay_between_its_parts() -> None:
+    whole = gpt2(batch=8)
+    parts = [replace(whole, batch=size, accumulation=8 / size) for size in (1, 2, 4)]
+    limit = spanned([parts[0]])[0][1] - 1  # one sample fits alone, but not beside the gradients of the others
+    assert spanned([replace(whole, batch=1)])[0][1] <= limit
+    assert largest_batch([whole], limit) is None
+    assert largest_batch([whole], spanned([parts[1]])[0][1]) == 2
+    assert largest_batch([replace(whole, batch=2)], spanned([replace(whole, batch=2)])[0][1]) == 2
+
+
+EVALUATED = """
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("openai-community/gpt2")
+args = TrainingArguments("out", fp16=True, per_device_train_batch_size=2, per_device_eval_batch_size=4, {arguments})
+Trainer(model=model, args=args, train_dataset=d, eval_dataset=e, compute_metrics=metrics, {more}).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "kept"),
+    [
+        ('eval_strategy="steps"', "", "gpu"),
+        ('eval_strategy="steps", eval_accumulation_steps=4', "", "host"),
+        ('eval_strategy="steps", prediction_loss_only=True', "", "nothing"),
+        ('eval_strategy="steps"', "preprocess_logits_for_metrics=argmax", "reduced"),
+        ('eval_strategy="no"', "", None),
+    ],
+)
+def test_what_an_evaluation_keeps(tmp_path: Path, arguments: str, more: str, kept: str | None) -> None:
+    (found,) = measured(tmp_path, EVALUATED.format(arguments=arguments, more=more), sequence_length=512)
+    sections = [section.values for section in found.sections if section.title == EVALUATION]
+    if kept is None:
+        assert sections == []
+        return
+    (values,) = sections
+    assert values is not None
+    assert values["kept"] == kept
+    assert values["sample"] == 512 * 50257 * 4
+    assert values["batch"] == 4 * 512 * 50257 * 4
+    assert (values["samples"] is not None) is (kept == "gpu")
+    if kept == "gpu":  # 14 GiB less weights and Adam's states, twice over
+        assert 60 < values["samples"] < 75  # type: ignore[operator]
 
 
 def test_lora_parameters_are_those_that_peft_prints() -> None:

@@ -52,6 +52,7 @@ from t4lint.trace import (
     Step,
     Switch,
     Trace,
+    TrainerFile,
     Value,
     Wrap,
     ZeroGrad,
@@ -2521,6 +2522,10 @@ def mapped_by(work: Value, batched: Value) -> Call:
     return asks("datasets.Dataset.map", work=work, batched=batched)
 
 
+def padded(family: Value, masked: bool) -> Call:
+    return role_call("padded", "forward on padded texts", family=family, mask=Value(masked))
+
+
 def collated(collator: Value, **given: Value) -> Trace:
     arguments = role_call("TrainingArguments", "transformers.TrainingArguments", **given)
     return trace(arguments, asks("transformers.Trainer", data_collator=collator))
@@ -2531,9 +2536,28 @@ def generates(length: Value) -> Trace:
     return trace(asks("transformers.Seq2SeqTrainingArguments", **given))
 
 
+def configures(trainer: str, **fields: Value) -> TrainerFile:
+    return TrainerFile(where=at(1), role=trainer, fields=fields)
+
+
+def recipe(dtype: Value) -> Trace:
+    trained = {"dtype": dtype, "optimizer._component_": Value("torch.optim.AdamW")}
+    return trace(TrainerFile(where=at(1), role="torchtune", fields=trained))
+
+
 PADDING = Value("transformers.DataCollatorWithPadding")
 EMBEDDED = written(["embed_tokens"])
+AUTO = written("auto")
 CASES += [
+    ("bf16-auto", "axolotl", [YES], trace(configures("axolotl", bf16=AUTO))),
+    ("bf16-auto", "axolotl in fp16", [NO], trace(configures("axolotl", bf16=AUTO, fp16=written(True)))),
+    ("torchtune-fp16", "fp16", [YES], recipe(written("fp16"))),
+    ("torchtune-fp16", "fp32", [NO], recipe(written("fp32"))),
+    ("torchtune-fp16", "unknown", [MAYBE], recipe(DARK)),
+    ("padded-batch-without-attention-mask", "no mask", [YES], trace(padded(Value("bert"), False))),
+    ("padded-batch-without-attention-mask", "mask", [NO], trace(padded(Value("bert"), True))),
+    ("padded-batch-without-attention-mask", "decoder", [NO], trace(padded(Value("gpt2"), False))),
+    ("padded-batch-without-attention-mask", "unknown", [MAYBE], trace(padded(DARK, False))),
     ("oom-recovery-in-except", "trains", [YES], trace(asks("except OutOfMemoryError", computes=IS_SET))),
     ("oom-recovery-in-except", "logs", [NO], trace(asks("except OutOfMemoryError", computes=Value(False)))),
     ("oom-recovery-in-except", "unknown", [MAYBE], trace(asks("except OutOfMemoryError", computes=DARK))),

@@ -4,20 +4,22 @@
 
 Lightning's `BitsandbytesPrecision("nf4")` without `dtype` asks `torch.cuda.is_bf16_supported()`, which is true on a T4
 since torch 2.3 because it counts emulation. All layers then compute in bf16, at about 2.2 TFLOPS against 42 in fp16.
-`bf16: auto` in a configuration of axolotl resolves the same way; configurations of axolotl are not read yet.
+`bf16: auto` in a configuration of axolotl asks the same question, so that its way back to fp16 is never taken.
 
 ## How to fix it
 
-Write `dtype=torch.float16` in the call of the plugin.
+Write `dtype=torch.float16` in the call of the plugin; `bf16: false` and `fp16: true` in a configuration of axolotl.
 
 ## When it is right to ignore it
 
-For models that overflow in fp16. The modes in int8 choose fp16 and are not reported.
+For models that overflow in fp16, and in axolotl for a full fine-tuning, whose gradients would be in fp16. The plugin's modes in int8
+choose fp16 and are not reported.
 
 ## Sources
 
-* lightning 2.6.6 `fabric/plugins/precision/bitsandbytes.py`; what the predicate answers: torch 2.3 to 2.15
-  `torch/cuda/__init__.py`, executed on 2.13 with the capability of a T4
+* lightning 2.6.6 `fabric/plugins/precision/bitsandbytes.py`; axolotl 0.19.0 `utils/config/__init__.py`, `resolve_dtype`; what the
+  predicate answers: torch 2.3 to 2.15 `torch/cuda/__init__.py`, executed on 2.13 with the capability of a T4
+* configurations of axolotl are read as files: `verify` has no verdict on them
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import AddImport, Candidate, Edit, SetArgument, rule
-from t4lint.trace import Call, Trace
+from t4lint.trace import FALSE, Call, Trace, TrainerFile, Value
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    if isinstance(candidate.event, TrainerFile):
+        return  # whether fp16 can train there depends on the adapters
     yield AddImport(candidate.event, "torch")
     yield SetArgument(candidate.event, "dtype", "torch.float16", callee="BitsandbytesPrecision")
     yield AddImport(candidate.event, "torch")
@@ -38,10 +42,10 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     name="bf16-auto",
     severity="warning",
     summary="A precision left to a library that picks bf16 on a T4",
-    message="Without `dtype` the 4-bit layers compute in bf16 here, which a T4 emulates: the check that picks it counts emulation.",
-    help="Write `dtype=torch.float16`.",
-    triggers=("BitsandbytesPrecision",),
-    reads=(Call,),
+    message="{what} bf16 here, which a T4 emulates: the check that picks it counts emulation.",
+    help="Ask for fp16: `dtype=torch.float16` in Lightning's plugin, `bf16: false` and `fp16: true` in axolotl.",
+    triggers=("BitsandbytesPrecision", "bf16: auto"),
+    reads=(Call, TrainerFile),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Compute in fp16",
@@ -54,4 +58,13 @@ def bf16_auto(trace: Trace) -> Iterator[Candidate]:
     for call in trace.all(Call):
         if call.function.endswith(".BitsandbytesPrecision"):
             four_bits = call.arguments["mode"].test(lambda mode: not str(mode).startswith("int8"))
-            yield Candidate(call, four_bits & call.arguments["dtype"].equals(None))
+            words = {"what": "Without `dtype` the 4-bit layers compute in"}
+            yield Candidate(call, four_bits & call.arguments["dtype"].equals(None), words=words)
+    for file in trace.all(TrainerFile):
+        auto = file.fields.get("bf16", Value(None))
+        if file.role == "axolotl" and auto.it is not None:
+            other = FALSE
+            for name in ("fp16", "float16", "fp8"):
+                other |= file.fields.get(name, Value(None)).test(bool)
+            words = {"what": "`auto` turns into"}
+            yield Candidate(file, auto.equals("auto") & ~other, blame=auto, words=words)

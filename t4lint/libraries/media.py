@@ -72,7 +72,7 @@ def names_of(value: Abstract | None, depth: int = 0) -> list[str]:
     return []
 
 
-def tokenized(call: Call) -> Abstract:
+def tokenized(call: Call) -> Unknown:
     """A tokenizer is called."""
     note(call.machine, "tokenize")
     return Unknown("what a tokenizer returns", varies=bool(call.machine.loops))
@@ -82,7 +82,25 @@ def tokenized(call: Call) -> Abstract:
 def tokenizer_call(call: Call) -> Abstract:
     arguments = {name: call.machine.resolve(value) for name, value in call.arguments.keywords.items()}
     call.machine.emit(CallEvent, "tokenize", function="tokenizer", arguments=arguments)
-    return tokenized(call)
+    encoded = tokenized(call)
+    if pads(call):
+        made = call.machine.globals.setdefault("$padded", [])
+        made.append(call.machine.here("derived", "this tokenizer call pads"))
+        return Unknown(encoded.reason, varies=encoded.varies, uid=f"{PADDED}{len(made) - 1}")
+    return encoded
+
+
+# how the name of an unknown begins that is what a tokenizer gives for texts of uneven length
+PADDED = "padded texts "
+
+
+def pads(call: Call) -> bool:
+    """Does it pad several texts to one length?"""
+    padding, texts = call.argument("padding", None, Const(False)), call.argument("text", 0)
+    to_maximum = isinstance(padding, Const) and padding.value == "max_length"
+    to_longest = isinstance(padding, Const) and padding.value in (True, "longest")
+    one = isinstance(texts, Const) and isinstance(texts.value, str)
+    return call.name.endswith("__call__") and (to_maximum or (to_longest and not one))
 
 
 @methods("unknown", "map")

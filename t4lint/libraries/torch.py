@@ -27,7 +27,7 @@ from t4lint.interpret.values import (
     Unknown,
     leaves,
 )
-from t4lint.libraries import overflows
+from t4lint.libraries import media, overflows
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.arrays import torch_array
 from t4lint.libraries.families import find_family
@@ -314,6 +314,8 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         m.globals["$model"] = target
         m.globals.setdefault("$models", {})[target.uid] = target
     maps = attention_maps(m, target, arguments) if outermost else None
+    if outermost and isinstance(target, Object) and "$transformers" in target.attributes:
+        say_mask(m, target, arguments)
     math, origins, before = matmul_facts(m, target), math_origins(m, target), len(m.drafts)
     m.in_forward += 1
     try:
@@ -368,6 +370,17 @@ def layout_of(m: Any, module: Any) -> Abstract:
 def convolves(module: Abstract) -> bool:
     """Does it hold a 2-d convolution, as far as the project says it?"""
     return holds(module, lambda part: part.name == "torch.nn.Conv2d")
+
+
+def say_mask(m: Any, model: Object, arguments: Arguments) -> None:
+    """A pretrained model gets the token ids of padded texts: with their mask, or without it."""
+    ids = m.resolve(arguments.get("input_ids", 0) or NONE)
+    if not (isinstance(ids, Unknown) and media.PADDED in ids.uid and "input_ids" in ids.uid):
+        return
+    mask = arguments.get("attention_mask", 1)
+    given: Abstract = Unknown("which arguments the model gets") if arguments.open else Const(mask is not None)
+    told = {"mask": given, "family": model.attributes.get("$family") or Unknown("the family of the model")}
+    m.emit(CallEvent, "padded", model.uid, function="forward on padded texts", arguments=told)
 
 
 def attention_maps(m: Any, model: Any, arguments: Arguments) -> Object | None:

@@ -154,8 +154,18 @@ def _adapted(shape: Shape, *, quantized: bool) -> Iterator[_Option]:
 
 
 def largest_batch(plans: Sequence[Plan], limit: float) -> int | None:
-    """The largest micro-batch whose upper edge is within the limit; None where one sample is not."""
-    return _largest(lambda size: [replace(plan, batch=size) for plan in plans], limit, _LARGEST_BATCH, 1)
+    """The largest micro-batch whose upper edge is within the limit; None where one sample is not.
+
+    One that is smaller than the plan's stands for the same step, in more micro-batches, whose gradients stay between them.
+    """
+    own = max(1, int(plans[0].batch))
+    fits = spanned(plans)[0][1] <= limit
+    least, most = (own, max(own, _LARGEST_BATCH)) if fits else (1, own)
+    return _largest(lambda size: [_of_size(plan, size) for plan in plans], limit, most, least)
+
+
+def _of_size(plan: Plan, size: float) -> Plan:
+    return replace(plan, batch=size, accumulation=plan.accumulation * max(1.0, plan.batch / size))
 
 
 def largest_length(plans: Sequence[Plan], limit: float) -> int | None:

@@ -36,6 +36,7 @@ from t4lint.trace.events import (
     Setting,
     Step,
     Switch,
+    TrainerFile,
     Wrap,
     ZeroGrad,
 )
@@ -48,6 +49,6 @@ __all__ = [
     "Backward", "Basis", "Call", "Collective", "Compile", "Copy", "DataRead", "DeviceChoice", "Engine", "EnvironmentVariable",
     "Evaluation", "Event", "Exit", "Fact", "Forward", "Gap", "GradientRead", "HostSync", "How", "InstanceRequest",
     "Keep", "Key", "Launch", "Loader", "Location", "Model", "Operation", "Optimizer", "Origin", "Predicate",
-    "ProcessGroup", "Requirement", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "Value", "Wrap",
+    "ProcessGroup", "Requirement", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "TrainerFile", "Value", "Wrap",
     "ZeroGrad", "release", "unknown",
 ]  # fmt: skip

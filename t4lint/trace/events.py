@@ -159,6 +159,16 @@ class Requirement(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerFile(Event):
+    """A file that configures a trainer which is no program of the project: `role` is "axolotl" or "torchtune".
+
+    `fields` are its plain values by dotted key, those that are not written are absent.
+    """
+
+    fields: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRequest(Event):
     """A cloud machine that a project asks for, by the name of its type."""
 

@@ -78,7 +78,7 @@ def say_read(m: Machine, operation: str, value: Abstract, node: cst.CSTNode) -> 
     on_gpu = isinstance(value, Tensor) and value.facts.device == "cuda"
     if on_gpu or (isinstance(value, Unknown) and value.reason == COMPARED_ON_GPU):
         with m.at(m.frames[-1].source, node):
-            m.emit(HostSync, operation, device=Const("cuda"))
+            m.emit(HostSync, operation, device=Const("cuda"), always=Const(not m.now_and_then()))
 
 
 def test_name(m: Machine, test: Abstract) -> tuple[str, bool]:

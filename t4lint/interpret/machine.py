@@ -329,6 +329,12 @@ class Machine:
         by_library = first.how == "default" and first.node is None and first.location is None
         return value if by_library else with_origin(value, *self.control)
 
+    def now_and_then(self) -> bool:
+        """Is what happens here under a test that the last backward was not under, and that each iteration decides anew?"""
+        sometimes = self.globals.get("$backward sometimes", self.sometimes)
+        numbered = self.globals.get("$backward numbered", self.numbered)
+        return bool(self.sometimes > sometimes or self.numbered > numbered)
+
     def gap(self, kinds: Iterable[type[Event]], why: str, outside: bool = False) -> None:
         self.gaps.append(GapDraft(frozenset(kinds), why, self.guards(), outside))
 

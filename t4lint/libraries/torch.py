@@ -929,6 +929,7 @@ def tensor_method(call: Call) -> Abstract:
                 non_blocking=non_blocking,
                 pinned=Const(facts.pinned) if facts.pinned else Unknown("whether its memory is page-locked"),
                 made=Const(id(tensor.facts) in m.globals.get("$filled here", ())),
+                always=Const(not m.now_and_then()),
             )
             kind = destination.value if isinstance(destination, Const) else ""
             if kind == "cpu" and facts.device == "cuda" and m.truth(non_blocking) is True:
@@ -956,7 +957,8 @@ def start_copy(m: Any) -> str:
 
 def read_on_host(m: Any, operation: str, facts: TensorFacts) -> None:
     """The host reads a tensor's values: it waits for the GPU where they are there, and not at all where they are not."""
-    m.emit(HostSync, operation, device=Const(facts.device) if facts.device else Unknown("where the tensor is"))
+    where = Const(facts.device) if facts.device else Unknown("where the tensor is")
+    m.emit(HostSync, operation, device=where, always=Const(not m.now_and_then()))
     under_way: set[str] = m.globals.get("$under way", set())
     for place in facts.copies & under_way:
         for draft in m.globals["$copies"][place]:
@@ -1068,7 +1070,8 @@ def call_function(call: Call) -> Abstract:
         if tensors:
             return result
         made = TensorFacts(device=str(call.machine.globals.get("torch.default_device", "cpu")))
-        return filled_here(call.machine, name, Tensor(made))
+        empty = call.constant("size", 0) == 0 or call.constant("n", 0) == 0
+        return Tensor(made) if empty else filled_here(call.machine, name, Tensor(made))
     if call.machine.in_forward or name.islower():
         return Unknown(
             f"what torch.{name} returns",

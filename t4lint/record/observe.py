@@ -53,6 +53,7 @@ from t4lint.trace import (
     Step,
     Switch,
     Trace,
+    TrainerFile,
     Value,
     Wrap,
     ZeroGrad,
@@ -71,7 +72,7 @@ NOT_ENTERED = "the program has an autocast region that a CPU run does not enter"
 COMMAND = "<command line>"  # the path of events that belong to the command line itself
 
 # What this recorder does not look for: absence of these says nothing.
-UNSEEN: frozenset[type[Event]] = frozenset({Allocation, Keep, Setting, InstanceRequest, Requirement})
+UNSEEN: frozenset[type[Event]] = frozenset({Allocation, Keep, Setting, InstanceRequest, Requirement, TrainerFile})
 # What a run that ended early may still have done.
 LATER: frozenset[type[Event]] = frozenset(
     {

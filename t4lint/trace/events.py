@@ -324,14 +324,19 @@ class Copy(Event):
     pinned: Value = NOT_SAID
     read_early: Value = NOT_SAID
     made: Value = NOT_SAID
+    always: Value = NOT_SAID  # as of a HostSync
     size: Value = NOT_SAID  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSync(Event):
-    """The host waits for the device (`.item()`, `.cpu()`, a tensor in an `if`); `role` is the operation."""
+    """The host waits for the device (`.item()`, `.cpu()`, a tensor in an `if`); `role` is the operation.
+
+    `always`: does it happen whenever the loop goes backward, under no test that is decided anew in each iteration.
+    """
 
     device: Value
+    always: Value = NOT_SAID
 
 
 # --- the loop ----------------------------------------------------------------------------------------------------

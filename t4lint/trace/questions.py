@@ -9,10 +9,12 @@ from t4lint.trace.events import (
     NOT_SAID,
     Autocast,
     Backward,
+    Copy,
     Engine,
     EnvironmentVariable,
     Event,
     Forward,
+    HostSync,
     Key,
     Launch,
     Model,
@@ -161,11 +163,11 @@ def accumulated(step: Step, since: list[Backward]) -> list[Backward]:
     return []
 
 
-def in_step_loop(trace: Trace, event: Event) -> Fact:
+def in_step_loop(trace: Trace, event: HostSync | Copy) -> Fact:
     """Does it happen in a loop that an optimizer steps in, as often as that steps at least?"""
     steps = [step for step in trace.all(Step) if step.loops == event.loops and step.key == _first_step(trace, event)]
     same = [other for other in trace.all(type(event)) if other.key == event.key]
-    always = len(same) >= len(steps) and not any(other.guards for other in same)
+    always = len(same) >= len(steps) and not any(other.guards or other.always.it is False for other in same)
     return Fact(bool(event.loops) and bool(steps) and always)
 
 

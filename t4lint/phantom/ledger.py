@@ -103,6 +103,8 @@ class Ledger:
         if not self._stretches:
             return found
         width = max(1, len(self._events) // MOMENTS)
+        if not self._stretches:
+            return found
         ends = [start for start, _, _ in self._stretches[1:]] + [len(self._events)]
         held: dict[str, int] = {}
         for (start, step, phase), end in zip(self._stretches, ends, strict=True):

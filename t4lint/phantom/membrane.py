@@ -63,7 +63,7 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         }
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(not issubclass(it, FakeTensor) for it in types):
+        if any(hasattr(it, "__tensor_flatten__") for it in types):
             return NotImplemented  # a wrapper (DTensor): it unpacks itself, and its parts come here
         kwargs = kwargs or {}
         tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, torch.Tensor)]

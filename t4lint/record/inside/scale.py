@@ -51,6 +51,8 @@ def _one_before(node: Any) -> Any:
 
 def _number(node: Any) -> float | None:
     other = getattr(node, "_saved_other", None)
+    if isinstance(other, (int, float)):  # on the phantom
+        return float(other)
     if other is None or other.dim() or str(other.dtype) not in PLAIN_NUMBERS:
         return None
     return float(other)

@@ -556,3 +556,20 @@ def test_an_interface_that_is_not_there_ends_the_run(tmp_path: Path, hosts: dict
 def test_the_loopback_as_interface_does_not_reach_the_other_host(tmp_path: Path, hosts: dict[str, str]) -> None:
     said = met(tmp_path, hosts, "--master_addr=10.77.31.1", "--master_port=29414", GLOO_SOCKET_IFNAME="lo")
     assert said and all("error" in it for it in said)
+
+
+@pytest.mark.parametrize(("names", "refused"), [('"--local_rank"', True), ('"--local-rank", "--local_rank"', False)])
+def test_the_old_launcher_hands_over_its_argument_with_a_hyphen(tmp_path: Path, names: str, refused: bool) -> None:
+    program = f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument({names}, type=int)\nparser.parse_args()\n"
+    (tmp_path / "train.py").write_text(program)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.launch",
+        "--nproc_per_node=1",
+        f"--master_port={free_port()}",
+        "train.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert "FutureWarning" in done.stderr
+    assert (done.returncode != 0) == ("unrecognized arguments: --local-rank=0" in done.stderr) == refused

@@ -2121,6 +2121,19 @@ CASES += [
     ("offload-exceeds-host-ram", "unknown", [MAYBE], on("g4dn.xlarge", started(per_node=1), zero("zero2"), LARGE)),
     ("deepspeed-bucket-too-large", "default", [YES], trace(bucket(by_default(500_000_000)))),
     ("deepspeed-bucket-too-large", "text of YAML", [YES], trace(bucket(written("5e8")))),
+    (
+        "deepspeed-bucket-too-large",
+        "full card",
+        [YES],
+        trace(bucket(written(5e8)), step(peak=Value((13 * GIB, 14 * GIB)))),
+    ),
+    ("deepspeed-bucket-too-large", "room", [NO], trace(bucket(written(5e8)), step(peak=Value((5 * GIB, 7 * GIB))))),
+    (
+        "deepspeed-bucket-too-large",
+        "no bound",
+        [YES],
+        trace(bucket(written(5e8)), step(peak=Value((5e9, float("inf"))))),
+    ),
     ("deepspeed-bucket-too-large", "smaller", [NO], trace(bucket(written(1e8)))),
     ("deepspeed-bucket-too-large", "auto", [MAYBE], trace(bucket(DARK))),
     ("deepspeed-batch-size-mismatch", "total", [YES], trace(started(), batches(32, 4, 2))),
@@ -2772,3 +2785,24 @@ def test_hardware_with_bf16_is_left_alone(place: str) -> None:
     target = find_target(place)
     made = Trace("predicted", target, {}, (engine(written("bf16"), tf32=written(True)), autocast(written("bfloat16"))))
     assert not any(c.when.holds for name in RULES for c in judge(name, made))
+
+
+def test_a_bucket_is_a_warning_where_it_is_two_or_the_card_is_full() -> None:
+    two, full = bucket(written(5e8)), step(peak=Value((13 * GIB, 14 * GIB)))
+    one = replace(two, options={**two.options, "overlap_comm": Value(False)})
+    found = [
+        judge("deepspeed-bucket-too-large", trace(*events))[0].severity for events in ((one,), (two,), (one, full))
+    ]
+    assert found == ["note", None, None]
+
+
+def test_the_old_launcher_is_as_grave_as_its_script_makes_it() -> None:
+    old = Launch(where=at(1), launcher="torch.distributed.launch", nodes=Value(1), processes_per_node=Value(2))
+    parsed = {
+        makes: Call(where=at(9), role="parse_args", function="argparse.ArgumentParser.parse_args",
+                    arguments={"makes": Value(makes), "old": written("--local_rank", 7)})
+        for makes in ("takes", "leaves", "refuses")
+    }  # fmt: skip
+    found = {makes: judge("torch-distributed-launch", trace(old, call))[0].severity for makes, call in parsed.items()}
+    assert found == {"takes": "note", "leaves": "note", "refuses": "error"}
+    assert judge("torch-distributed-launch", trace(old))[0].severity is None

@@ -6,6 +6,9 @@ ZeRO allocates a buffer of `reduce_bucket_size` elements in full at the first ba
 default of 5e8 elements is 0.93 GiB in 16 bits, 1.86 GiB for two, of the 14.6 GiB that a T4 has. It was chosen for larger
 cards and faster links; runs that fit before die at the first backward.
 
+One buffer is a note, two are a warning; so is one where the prediction says that the card is nearly full. Where the prediction
+says that everything fits beside the buffers, nothing is reported.
+
 ## How to fix it
 
 `"reduce_bucket_size": 1e8` (0.19 GiB), and the same for `allgather_bucket_size`. With the Trainer `"auto"` takes the square
@@ -13,7 +16,8 @@ of the hidden size, which is small.
 
 ## When it is right to ignore it
 
-When there is memory to spare. `"auto"` and smaller buckets are not reported.
+When there is memory to spare that the prediction does not know of (`t4lint fit` shows it). `"auto"` and smaller buckets are not
+reported.
 
 ## Sources
 
@@ -25,11 +29,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
-from t4lint.trace import Fact, Trace, Value, Wrap
+from t4lint.rule import Candidate, Edit, SetValue, rule
+from t4lint.trace import TRUE, Fact, Step, Trace, Value, Wrap
 
 LARGE = 500_000_000  # elements
+SMALL = 100_000_000
 BYTES = 2  # an element in 16 bits, the least
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    if candidate.blame is not None and not candidate.words["default"]:
+        yield SetValue(candidate.blame, str(SMALL))
 
 
 @rule(
@@ -40,28 +50,45 @@ BYTES = 2  # an element in 16 bits, the least
     "backward on.",
     help='Set `"reduce_bucket_size": 1e8`.',
     triggers=("zero_optimization", "zero_stage", "stage", "deepspeed"),
-    reads=(Wrap,),
+    reads=(Wrap, Step),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Take buckets of 1e8 elements",
 )
 def deepspeed_bucket_too_large(trace: Trace) -> Iterator[Candidate]:
     for wrap in trace.all(Wrap):
-        size = wrap.options.get("reduce_bucket_size")
-        if size is None:
+        written = wrap.options.get("reduce_bucket_size")
+        if written is None:
             continue
+        size = _number(written)
         two = wrap.options["overlap_comm"].it is True and wrap.how.it != "zero3"
+        taken = (size.it or 0) * BYTES * (2 if two else 1)
+        tight = _tight(trace, taken)
         whole = wrap.options["contiguous_gradients"].test(lambda value: value is not False, if_unknown=True)
         yield Candidate(
             wrap,
-            _number(size).test(lambda elements: elements >= LARGE)
+            size.test(lambda elements: elements >= LARGE)
             & whole
-            & Fact(wrap.how.it in ("zero1", "zero2", "zero3")),
-            blame=size,
+            & Fact(wrap.how.it in ("zero1", "zero2", "zero3"))
+            & (TRUE if tight.holds is None else tight),
+            blame=written,
+            severity=None if two or tight.holds else "note",
             words={
-                "size": _number(size).it or 0,
-                "default": ", DeepSpeed's default" if any(o.how == "default" for o in size.origins) else "",
+                "size": size.it or 0,
+                "default": ", DeepSpeed's default" if any(o.how == "default" for o in written.origins) else "",
                 "buffers": "two buffers" if two else "a buffer",
-                "gib": (_number(size).it or 0) * BYTES * (2 if two else 1) / 2**30,
+                "gib": taken / 2**30,
             },
         )
+
+
+def _tight(trace: Trace, taken: float) -> Fact:
+    """Do the buffers push the most that a step may take over the card? Unknown without a prediction that is bounded."""
+    gpu, peaks = trace.target.gpu, [step.peak for step in trace.all(Step)]
+    bounded = [peak.it[1] for peak in peaks if isinstance(peak.it, tuple) and peak.it[1] != float("inf")]
+    if gpu is None or not bounded:
+        return Fact(None)
+    return Fact(max(bounded) + taken > gpu.usable_bytes)
 
 
 def _number(value: Value) -> Value:

@@ -13,20 +13,30 @@ take both: `add_argument("--local-rank", "--local_rank", type=int)`.
 
 ## When it is right to ignore it
 
-When torch is held below 2.0 (pin it, and the rule is silent). With `--use_env` nothing is handed over, and the finding is
-a note.
+When torch is held below 2.0 (pin it, and the rule is silent). Where the parser takes `--local-rank`, or leaves what it does not
+know, and with `--use_env`, which hands nothing over, the finding is a note: only the warning is left.
 
 ## Sources
 
 * torch 2.13, `torch/distributed/launch.py`: the warning, and `unrecognized arguments` as run
+  (`tests/test_distributed_claims.py`)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, Fact, Launch, Trace, unknown
+from t4lint.rule import Candidate, Edit, SetValue, rule
+from t4lint.trace import FALSE, Call, Fact, Launch, Trace, Value, unknown
+
+ALIAS = '"--local-rank", "--local_rank"'
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """The parser takes both spellings; its name for the value stays."""
+    old = candidate.words["old"]
+    if isinstance(old, Value) and old.known and old.it is not None:
+        yield SetValue(old, ALIAS)
 
 
 @rule(
@@ -36,21 +46,39 @@ from t4lint.trace import FALSE, Fact, Launch, Trace, unknown
     message="`torch.distributed.launch` is deprecated{effect}.",
     help="Use `torchrun` with the same flags, and read `LOCAL_RANK` from the environment in the script.",
     triggers=("torch.distributed.launch",),
-    reads=(Launch,),
+    reads=(Launch, Call),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Let the parser take --local-rank too",
 )
 def torch_distributed_launch(trace: Trace) -> Iterator[Candidate]:
+    parsed = next((call for call in trace.all(Call) if call.role == "parse_args" and "makes" in call.arguments), None)
+    makes = parsed.arguments["makes"] if parsed is not None else unknown("no parser was seen")
+    recent = trace.version_at_least("torch", "2.0")
     for launch in trace.all(Launch):
         by_environment = "use_env" in launch.flags
         old = Fact(True) if launch.launcher == "torch.distributed.launch" else FALSE
         if old.holds and "" in launch.flags:
             old = Fact(None, (unknown("not all flags of the launcher are known"),))
+        harmless = by_environment or makes.it in ("takes", "leaves")
+        refused = not by_environment and makes.it == "refuses"
         yield Candidate(
             launch,
-            old & trace.version_at_least("torch", "2.0"),
-            severity="note" if by_environment else None,
+            old & recent & (Fact(True, (makes,)) if refused else Fact(True)),
+            severity="note" if harmless else "error" if refused else None,
             words={
-                "effect": "; `torchrun` is the same without `--use_env`"
-                if by_environment
-                else ", and hands the script `--local-rank`, with a hyphen: a parser that knows only `--local_rank` refuses it"
+                "effect": _effect(by_environment, makes.it),
+                "old": parsed.arguments["old"] if parsed is not None and refused else None,
             },
+            related=(parsed,) if parsed is not None and refused else (),
         )
+
+
+def _effect(by_environment: bool, makes: object) -> str:
+    if by_environment:
+        return "; `torchrun` is the same without `--use_env`"
+    if makes in ("takes", "leaves"):
+        return "; `torchrun` starts the same processes, and gives the script `LOCAL_RANK` in place of `--local-rank`"
+    if makes == "refuses":
+        return ", and hands the script `--local-rank`, with a hyphen, which its parser refuses: it ends at once"
+    return ", and hands the script `--local-rank`, with a hyphen: a parser that knows only `--local_rank` refuses it"

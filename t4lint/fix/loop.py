@@ -7,13 +7,14 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from t4lint.findings import Finding, Report, TextEdit
 from t4lint.fix.text import NoPlace, edited, kind_of, overlap
+from t4lint.rule import SEVERITIES, Severity
 
 MAX_ROUNDS = 10
 
@@ -222,15 +223,19 @@ def _helps(finding: Finding, report: Report, check: Check, text_of: Callable[[st
 
 
 def _better(before: Report, after: Report, fixed: Sequence[Finding]) -> bool:
-    """The findings are gone, nothing that matters has come, and nothing keeps t4lint from reading the files."""
+    """The findings are gone or milder, nothing that matters has come, and nothing keeps t4lint from reading the files."""
     if len(after.problems) > len(before.problems):
         return False
-    old, new = _count(before.findings), _count(after.findings)
-    for key, gone in _count(fixed).items():
-        if new[key] > old[key] - gone:
+    for severity in {finding.severity for finding in fixed}:
+        grave = [_count(_as_grave(findings, severity)) for findings in (before.findings, after.findings, fixed)]
+        if any(grave[1][key] > grave[0][key] - gone for key, gone in grave[2].items()):
             return False
     old, new = (_count(f for f in report.findings if f.severity != "note") for report in (before, after))
     return all(new[key] <= old[key] for key in new)
+
+
+def _as_grave(findings: Iterable[Finding], severity: Severity) -> Iterator[Finding]:
+    return (finding for finding in findings if SEVERITIES.index(finding.severity) >= SEVERITIES.index(severity))
 
 
 def _count(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:

@@ -26,6 +26,7 @@ from t4lint.interpret.values import (
 )
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, calls, methods
+from t4lint.trace import Call as CallEvent
 from t4lint.trace import Setting
 
 
@@ -83,7 +84,7 @@ def add_argument(call: Call) -> Abstract:
         "argument",
         "argparse.Action",
         {
-            "names": ListValue(tuple(Const(name) for name in names)),
+            "names": ListValue(tuple(value for value in call.arguments.positional if isinstance(value, Const))),
             "default": default_of(call, long, action),
             "type": call.arguments.get("type") or NONE,
             "action": action,
@@ -134,9 +135,33 @@ def parse_args(call: Call) -> Abstract:
         words, unknown = [], "the words that are parsed are not known"
     namespace = Object("namespace", "argparse.Namespace")
     parse_into(call, call.receiver, namespace, words, launched, unknown)
+    if not call.given("args"):
+        say_local_rank(call)
     if call.name.endswith("parse_known_args"):
         return ListValue((namespace, rest_of(call, words)), "tuple")
     return namespace
+
+
+def say_local_rank(call: Call) -> None:
+    """What a parser makes of the `--local-rank=N` that the old launcher hands over: "takes", "refuses" or "leaves" it.
+
+    `old` is the text of its own `--local_rank`, which torch below 2.0 handed over instead.
+    """
+    m = call.machine
+    if m.launch is None or m.launch.launcher != "torch.distributed.launch" or "use_env" in m.launch.launcher_flags:
+        return
+    specs = call.receiver.attributes["$specs"].items
+    names = [name for spec in specs.values() if isinstance(spec, Object) for name in spec.attributes["names"].items]
+    spelled = {str(name.value): name for name in names if isinstance(name, Const)}
+    makes: Abstract = Const("takes" if "--local-rank" in spelled else "refuses")
+    if call.name.endswith("parse_known_args"):
+        makes = Const("leaves")
+    elif "$commands" in call.receiver.attributes or not all(
+        isinstance(m.resolve(spec), Object) for spec in specs.values()
+    ):
+        makes = Unknown("what the parser takes is not known")
+    said = {"makes": makes, "old": spelled.get("--local_rank", NONE)}
+    m.emit(CallEvent, "parse_args", function="argparse.ArgumentParser.parse_args", arguments=said)
 
 
 def parse_into(call: Call, parser: Object, namespace: Object, words: Any, launched: bool, unknown: str) -> None:

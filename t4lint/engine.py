@@ -88,6 +88,9 @@ def chosen_by(options: Options) -> tuple[Rule, ...]:
     return select(options.select, options.ignore, options.extend_select, options.own_rules, options.rule_options)
 
 
+# Files that show commands to people, with places to fill in.
+PROSE = (".md", ".rst", ".ipynb", ".txt")
+
 # --- checking ----------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +239,7 @@ class Session:
         self.shown: set[str] | None = None
         self.projects: dict[Path, Any] = {}
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
+        self.alone: dict[str, list[LaunchCommand]] = {}  # by their file: those whose program is not in sight
         self.asked_for: dict[tuple[Path, Path], Any] = {}  # what the files of a project ask for, seen from a folder
         self.entered: dict[Path, set[int]] = {}
         self.data: dict[Path, str] = {}
@@ -356,7 +360,8 @@ class Session:
         scripts = [file for file in python if is_script(self.data[file])]
         started += self.started_in_folders()
         launched = [file for file in [*python, *started] if self.starts(file)]
-        later = dict.fromkeys([*launched, *scripts, *started, *python])
+        alone = [file for file in files if file in launching and display_path(file, self.options.cwd) in self.alone]
+        later = dict.fromkeys([*launched, *scripts, *started, *python, *alone])
         yield from (file for file in later if file not in starters)
 
     def starts_others(self, file: Path) -> bool:
@@ -491,6 +496,9 @@ class Session:
                 started.setdefault(file, []).append(launch)
                 where = launch.where.path
                 self.sources[where] = text if where == path else self.text_of(self.options.cwd / where) or ""
+            elif launch.launcher != "python" and launch.where.path == path and not path.lower().endswith(PROSE):
+                self.alone.setdefault(path, []).append(launch)
+                self.sources[path] = text
 
     def fragments(self, root: Path) -> Iterator[tuple[Path, Sequence[ShellFragment]]]:
         """Shell commands inside other files of a project: notebooks, Makefiles, Dockerfiles, workflows, README blocks."""
@@ -515,6 +523,9 @@ class Session:
             if isinstance(document, Problem):
                 return
             text = self.data[file] = document.text
+        if launches_others(file, text) and file.suffix.lower() not in (".py", ".pyw", ".ipynb"):
+            self.check_commands(file)
+            return
         if file in self.deferred and not commands and not is_script(text):
             self.look_at_uncalled(file)
             return
@@ -533,6 +544,12 @@ class Session:
             )
         if not commands:
             self.run(file, None)
+
+    def check_commands(self, file: Path) -> None:
+        """The launch commands of a file whose programs are not in sight: what they say by themselves."""
+        self.launches_of(self.root_of(file))
+        for launch in self.alone.get(display_path(file, self.options.cwd), ())[:MAX_LAUNCHES]:
+            self.run(file, launch)
 
     def trains_elsewhere(self, file: Path) -> bool:
         """Would a run of a module end in not being judged? Known for what earlier runs have imported."""
@@ -597,7 +614,7 @@ class Session:
     def interpret(self, file: Path, launch: LaunchCommand | None) -> None:
         from t4lint.interpret.launching import likeness
         from t4lint.interpret.machine import MAX_STEPS
-        from t4lint.interpret.run import interpret, repeated
+        from t4lint.interpret.run import interpret, interpret_command, repeated
 
         project = self.project_of(file)
         versions = self.versions_of(project.root, file, launch)
@@ -605,7 +622,9 @@ class Session:
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
         result: Interpretation | Problem | None = None
-        if launch is not None:
+        if launch is not None and launch.file is None:
+            result = interpret_command(project, self.near(file).target, versions, launch)
+        elif launch is not None:
             folder = str((self.options.cwd / launch.where.path).parent)
             alike = likeness(launch, folder) + repr(versions)
             result = repeated(self.done[alike], launch) if alike in self.done else None

@@ -17,12 +17,12 @@ from t4lint.interpret.calls import enter_uncalled
 from t4lint.interpret.imports import run_module
 from t4lint.interpret.machine import MAX_STEPS, Draft, Exhausted, Machine
 from t4lint.interpret.project import Project
-from t4lint.interpret.source import SourceModule
+from t4lint.interpret.source import SourceModule, parse
 from t4lint.interpret.values import PRESUMED, Abstract, Const, DictValue, Function, ProjectModule, Scope, Step, Unknown
 from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
 from t4lint.libraries.media import work_of
-from t4lint.sources.document import LaunchCommand, Word
+from t4lint.sources.document import Document, LaunchCommand, Word
 from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown
 
 
@@ -77,6 +77,28 @@ def interpret(
     with deep_recursion():
         segments.extend(uncalled_segments(machine, source))
     return Interpretation(machine, segments)
+
+
+def interpret_command(
+    project: Project, target: Target, versions: Mapping[str, str], launch: LaunchCommand
+) -> Interpretation | Problem:
+    """A launch command whose program is not in sight: what the command says is known, what runs is not."""
+    document = Document(launch.where.path, project.root / launch.where.path, "python", "")
+    source = parse(document, "")
+    if isinstance(source, Problem):
+        return source
+    written = accelerate_config(project, launch)
+    if written is not None:
+        launch = counted(launch, written)
+    machine = Machine(project, target, versions, launch.arguments, environment_of(launch, project), launch)
+    machine.gap(set(all_kinds(Event)) - {Launch}, "the program that is started is not in sight")
+    return Interpretation(machine, [Segment([launch_draft(source, launch, written)], machine.gaps)])
+
+
+def all_kinds(kind: type[Event]) -> Iterator[type[Event]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from all_kinds(one)
 
 
 def repeated(done: Interpretation, launch: LaunchCommand) -> Interpretation | None:
@@ -221,7 +243,7 @@ def environment_of(launch: LaunchCommand | None, project: Project) -> dict[str, 
 
 
 def word_value(word: Word, name: str, how: str = "environment") -> Abstract:
-    shown = f"{name} {word.text}" if how == "flag" else f"{name}={word.text}"
+    shown = name if word.text is None else f"{name} {word.text}" if how == "flag" else f"{name}={word.text}"
     step = Step(how, shown, location=word.location)  # type: ignore[arg-type]
     if word.text is None:
         return Unknown(word.why or f"{name} is not known", (step,), uid=f"environment {name}")

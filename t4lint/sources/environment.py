@@ -152,6 +152,7 @@ def _commands(document: Document) -> Iterator[Asked]:
         end = _command_end(document.text, match.end())
         text = document.text[match.end() : end]
         elsewhere = "--index-url" in text or "-f " in text or "--find-links" in text or "--extra-index-url" in text
+        how = "optional" if _switched_off(document.text, match.start()) else "command"
         skip = False
         for word in _WORD.finditer(text.replace("\\", " ")):
             if skip or word[0].startswith("-"):
@@ -162,7 +163,26 @@ def _commands(document: Document) -> Iterator[Asked]:
             if found is not None:
                 quote = 1 if plain != word[0] else 0
                 start = match.end() + word.start() + quote
-                yield Asked(found, lines.location(document.path, start, start + len(plain)), "command", elsewhere)
+                yield Asked(found, lines.location(document.path, start, start + len(plain)), how, elsewhere)
+
+
+# `if [ "${WITH_FLASH}" == "true" ]`, before a command that only then runs.
+_GUARD = re.compile(r"""\bif \[+ *"?\$\{?(\w+)\}?"? *={1,2} *["']?([\w.-]+)["']? *\]""")
+_GUARD_ENDS = re.compile(r"(?:^|[;&\s])(?:fi|else|elif)\b")
+_GUARDED = 600  # characters after the test
+
+
+def _switched_off(text: str, start: int) -> bool:
+    """Does the command stand under a test on a variable whose default in the same file is another value?"""
+    before = text[max(0, start - _GUARDED) : start]
+    guards = list(_GUARD.finditer(before))
+    if not guards or _GUARD_ENDS.search(before, guards[-1].end()):
+        return False
+    name, wanted = guards[-1].groups()
+    default = re.search(
+        rf"""^[ \t]*(?:ARG|ENV|export)?[ \t]*{name}=["']?(?:\$\{{{name}:-)?([\w.-]*)""", text, re.MULTILINE
+    )
+    return default is not None and default[1] != wanted
 
 
 def _command_end(text: str, start: int) -> int:

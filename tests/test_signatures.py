@@ -88,3 +88,19 @@ def test_the_data_agree_with_the_installed_library(name: str) -> None:
     for parameter, said in harvested.items():
         if "default" in said:
             assert real[parameter].default == said["default"], parameter
+
+
+def test_models_take_harvested_defaults() -> None:
+    """A default that the model states is only what holds where none was harvested."""
+    from types import SimpleNamespace
+
+    from t4lint.interpret.values import Const
+    from t4lint.libraries.api import Arguments, Call
+
+    machine = SimpleNamespace(versions={"lightning": "2.0.9"}, resolve=lambda value: value)
+    trainer = Call(machine, "lightning.pytorch.Trainer", Arguments(), None)
+    assert trainer.argument("precision", None, Const("stale")).value == "32-true"
+    assert trainer.argument("accumulate_grad_batches", None, Const(7)).value == 1
+    assert trainer.argument("made_up", None, Const(7)).value == 7
+    given = Call(machine, "lightning.pytorch.Trainer", Arguments((), {"precision": Const("16-mixed")}), None)
+    assert given.argument("precision").value == "16-mixed"

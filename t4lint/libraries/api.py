@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from t4lint.interpret.values import NONE, Abstract, Const, DictValue, Step, Unknown
+from t4lint.libraries import signatures
 from t4lint.trace import Event
 
 
@@ -84,6 +85,7 @@ class Call:
             return resolved
         if self.arguments.open:
             return Unknown(f"{name} may be among arguments that are not known", uid=f"open.{self.name}.{name}")
+        default = self.harvested(name, default)
         if default is None:
             return NONE
         if not default.origins:
@@ -92,6 +94,13 @@ class Call:
             shown = default.value if isinstance(default, Const) else "?"
             return with_default(default, Step("default", f"default of {short}({name}={shown!r})"))
         return default
+
+    def harvested(self, name: str, default: Abstract | None) -> Abstract | None:
+        """The default of a parameter in the version that runs, where it was harvested; else what the model says."""
+        if self.name not in signatures.ASKED or (default is not None and default.origins):
+            return default
+        found = signatures.default(self.name, name, self.machine.versions)
+        return default if found is None or (default is None and found[0] is None) else Const(found[0])
 
     def given(self, name: str, position: int | None = None) -> bool:
         return self.arguments.get(name, position) is not None

@@ -16,6 +16,12 @@ BASES = {
     "TrainingArguments": "transformers.TrainingArguments", "_BaseConfig": "trl.BaseConfig", "BaseConfig": "trl.BaseConfig",
     "transformers.TrainingArguments": "transformers.TrainingArguments",
 }  # fmt: skip
+# Classes and functions whose defaults the models ask for one by one: the data is read for no other.
+ASKED = frozenset({
+    "accelerate.Accelerator", "accelerate.notebook_launcher", "lightning.fabric.Fabric", "lightning.pytorch.Trainer",
+    "torch.amp.GradScaler", "torch.amp.autocast", "torch.nn.parallel.DistributedDataParallel", "torch.optim.AdamW",
+    "torch.utils.data.DataLoader", "transformers.BitsAndBytesConfig",
+})  # fmt: skip
 Version = Mapping[str, "str | None"]  # library → the version that runs; None: the newest that was read
 
 
@@ -66,7 +72,13 @@ def at(history: list[tuple[str, Any]], version: str | None, read: list[str]) -> 
 
 def default(name: str, parameter: str, versions: Version) -> tuple[Any] | None:
     """The default of a parameter in a 1-tuple; None where it has none, or one that is computed."""
-    found = parameters(name, versions).get(parameter)
+    entry = table().get(name)
+    if entry is None:
+        return None
+    if any(bases for _, bases in entry["bases"]):
+        found = parameters(name, versions).get(parameter)
+    else:
+        found = at(entry["parameters"].get(parameter, ()), versions.get(entry["library"]), entry["read"])
     return (found["default"],) if found is not None and "default" in found else None
 
 

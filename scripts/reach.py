@@ -149,9 +149,12 @@ def run_one(script: Script, folder: Path, timeout: float) -> Result:
     )  # fmt: skip
 
 
-PACKAGE = re.compile(r"ModuleNotFoundError|No module named|requires the .* library|pip install|is not installed")
+PACKAGE = re.compile(
+    r"ModuleNotFoundError|No module named|requires the .* library|pip install|is not installed|cannot import name"
+)
+VERSION = re.compile(r"^\s*assert .*__version__", re.MULTILINE)  # the program wants another version than there is
 DATA = re.compile(
-    r"FileNotFoundError|No such file|does not exist|Dataset not found|couldn't connect|Connection", re.IGNORECASE
+    r"FileNotFoundError|No such file|does not exist|Dataset not found|couldn't connect|Connection|urlopen error|name resolution", re.IGNORECASE
 )
 
 
@@ -171,7 +174,7 @@ def judged(how: str, detail: str, stderr: str, records: object) -> tuple[str, st
     if lacking:
         return "data", f"{lacking[-1].get('what')} {lacking[-1].get('name')}"
     said = f"{detail}\n{last}"
-    if PACKAGE.search(said):
+    if PACKAGE.search(said) or ("AssertionError" in said and VERSION.search(stderr)):
         return "package", why
     return ("data" if DATA.search(said) and how != "timeout" else "stopped"), why
 

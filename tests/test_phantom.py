@@ -243,3 +243,24 @@ def test_moments_are_the_fullest_of_each_stretch_by_what_the_storages_were_in_th
     assert {"weights": 4 * MIB, "activations": 2 * MIB} in [held for _, held in moments]
     peak = max(sum(held.values()) for _, held in moments)
     assert peak == ledger.summary()["allocated"]
+
+
+@pytest.mark.heavy
+def test_what_programs_print_save_and_draw(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = """
+        import torch
+
+        model = torch.nn.Linear(4, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        torch.save({"model": model.state_dict()}, "model.pt")
+        model.load_state_dict(torch.load("model.pt", map_location="cpu")["model"])
+        for _ in range(2):
+            chosen = torch.distributions.Categorical(logits=model(torch.randn(3, 4, device="cuda")))
+            loss = -chosen.log_prob(chosen.sample()).mean()
+            loss.backward()
+            optimizer.step()
+            print(f"{loss:.3f}", "{:>8}".format(loss), f"{torch.tensor(2):03d}")
+    """
+    report = verified(tmp_path, script, "--steps", "2")
+    assert report["errors"] == [], report["said"]

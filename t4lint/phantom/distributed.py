@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from .membrane import CUDA, Membrane
 
@@ -57,7 +58,15 @@ def _replicas(membrane: Membrane) -> None:
                 self._buckets = [torch.empty(count, dtype=dtype, device=CUDA) for dtype, count in sizes.items()]
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
+            if self.device_ids:  # as DDP does with one device
+                args, kwargs = tree_map(self._moved, (args, kwargs))
             return self.module(*args, **kwargs)
+
+        def _moved(self, value: Any) -> Any:
+            there = isinstance(value, torch.Tensor) and value.device.type == CUDA
+            device = self.device_ids[0]
+            device = device if isinstance(device, (str, torch.device)) else torch.device(CUDA, device)
+            return value.to(device) if isinstance(value, torch.Tensor) and not there else value
 
         @contextlib.contextmanager
         def no_sync(self) -> Iterator[None]:

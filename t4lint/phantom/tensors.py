@@ -40,7 +40,14 @@ def _conversions(membrane: Membrane) -> None:
     def tolist(self: Any) -> Any:
         return to_list(membrane.real(self.detach()) if isinstance(self, FakeTensor) else self)
 
-    tensor.numpy, tensor.tolist = numpy, tolist
+    write = tensor.__format__
+
+    def __format__(self: Any, spec: str) -> str:  # noqa: N807 (stands for the method)
+        if isinstance(self, FakeTensor) and self.dim() == 0:
+            return format(self.item(), spec)
+        return str(write(self, spec))
+
+    tensor.numpy, tensor.tolist, tensor.__format__ = numpy, tolist, __format__
 
 
 def _pinning() -> None:

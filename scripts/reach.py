@@ -11,6 +11,7 @@ runs only what it names again. Scripts whose data, weights or packages cannot be
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
 import re
@@ -24,6 +25,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 HERE = Path(__file__).resolve().parent
 STEPS = 2
@@ -126,6 +129,10 @@ def run_one(script: Script, folder: Path, timeout: float) -> Result:
     cwd = folder / script.folder
     for item in script.data.split():
         kind, _, place = item.partition(":")
+        if kind == "needs":
+            if lacks(place):
+                return Result(script.name, "package", f"it needs {place}", 0, 0, 0, 0)
+            continue
         if not (cwd / place).exists() or kind != "mnist":
             subprocess.run([sys.executable, str(HERE / "synthetic_data.py"), kind, str(cwd / place)], check=True)
     words = shlex.split(script.command)
@@ -149,12 +156,23 @@ def run_one(script: Script, folder: Path, timeout: float) -> Result:
     )  # fmt: skip
 
 
+def lacks(requirement: str) -> bool:
+    """Is what a repository asks for not installed, or in another version?"""
+    wanted = Requirement(requirement)
+    try:
+        return not wanted.specifier.contains(importlib.metadata.version(wanted.name))
+    except importlib.metadata.PackageNotFoundError:
+        return True
+
+
 PACKAGE = re.compile(
     r"ModuleNotFoundError|No module named|requires the .* library|pip install|is not installed|cannot import name"
 )
 VERSION = re.compile(r"^\s*assert .*__version__", re.MULTILINE)  # the program wants another version than there is
 DATA = re.compile(
-    r"FileNotFoundError|No such file|does not exist|Dataset not found|couldn't connect|Connection|urlopen error|name resolution", re.IGNORECASE
+    r"FileNotFoundError|No such file|does not exist|Dataset not found|couldn't connect|Connection|urlopen error"
+    r"|name resolution",
+    re.IGNORECASE,
 )
 
 

@@ -1,9 +1,10 @@
 """Write small random data where scripts of public repositories look for the real ones, so that they run offline.
 
-    python scripts/synthetic_data.py mnist FOLDER | text FOLDER | characters FOLDER
+    python scripts/synthetic_data.py mnist FOLDER | text FOLDER | characters FOLDER | pictures FOLDER
 
 `mnist`: MNIST as torchvision stores it (FOLDER/MNIST/raw); `text`: train.txt, valid.txt and test.txt of made-up words;
-`characters`: train.bin, val.bin and meta.pkl as nanoGPT prepares them. For scripts/differential.py.
+`characters`: train.bin, val.bin and meta.pkl as nanoGPT prepares them; `pictures`:
+train and val with a folder for each class. For scripts/differential.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import pickle
 import random
 import struct
+import zlib
 from pathlib import Path
 
 SEED = 0
@@ -19,6 +21,7 @@ IMAGES = 256  # of each part; the real set has 60,000 and 10,000
 SIDE = 28  # pixels
 # magic numbers of the IDX format: unsigned bytes in three dimensions, and in one
 THREE, ONE = 0x00000803, 0x00000801
+CLASSES = 10  # of pictures
 LETTERS = "abcdefghijklmnopqrstuvwxyz ,.\n"
 
 
@@ -53,7 +56,27 @@ def characters(folder: Path) -> None:
     (folder / "meta.pkl").write_bytes(pickle.dumps(meta))
 
 
-KINDS = {"mnist": mnist, "text": text, "characters": characters}
+def pictures(folder: Path) -> None:
+    for part in ("train", "val"):
+        for label in range(CLASSES):
+            inner = folder / part / f"class_{label}"
+            inner.mkdir(parents=True, exist_ok=True)
+            for number in range(16):
+                (inner / f"{number}.png").write_bytes(_png(64))
+
+
+def _png(side: int) -> bytes:
+    """Noise in colour. Format: ISO/IEC 15948, 8 bits a channel, no filter."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + random.randbytes(3 * side) for _ in range(side))
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+KINDS = {"mnist": mnist, "text": text, "characters": characters, "pictures": pictures}
 
 
 def main() -> None:

@@ -125,13 +125,13 @@ def _complain(message: str) -> int:
     return FAILED
 
 
-def _say(text: str) -> str:
+def _say(text: str, context: str = "problem") -> str:
     """An error in the person's language."""
     if _spoken.language == "en":
         return text
     from t4lint.language import phrase
 
-    return phrase(text, _spoken.language, "problem")
+    return phrase(text, _spoken.language, context)
 
 
 # --- check and verify --------------------------------------------------------------------------------------------
@@ -839,7 +839,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         hint = _say(f"(see `{self.prog} --help`)")
-        self.exit(FAILED, f"t4lint: {_say('error')}: {_say(message)} {hint}\n")
+        self.exit(FAILED, f"t4lint: {_say('error')}: {_say(message, 'argparse')} {hint}\n")
 
 
 def parser(language: str = "en") -> argparse.ArgumentParser:

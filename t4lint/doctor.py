@@ -137,9 +137,10 @@ def _python(interpreter: str | None, told: Mapping[str, Any]) -> Iterator[Check]
     if "torch" not in versions:
         yield Check("torch", "missing", "not installed", "check and fit do not need it; verify does", {})
     else:
-        build = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for CPUs"
+        number = versions["torch"]
+        said = f"{number}, built for CUDA {told['cuda']}" if told["cuda"] else f"{number}, built for CPUs"
         data = {"version": versions["torch"], "cuda": told["cuda"]}
-        yield Check("torch", "ok", f"{versions['torch']}, {build}", data=data)
+        yield Check("torch", "ok", said, data=data)
     others = {name: number for name, number in versions.items() if name != "torch"}
     if others:
         yield Check("libraries", "ok", ", ".join(f"{name} {number}" for name, number in others.items()), data=others)

@@ -90,10 +90,10 @@ class Catalogue:
         """A sentence, found by itself or by a pattern whose gaps it fills."""
         if (exact := self.sentence(family, context, text)) is not None:
             return exact
-        for pattern in _patterns(self.folder / f"{family}.po", context):
-            if found := pattern.english.fullmatch(text):
+        for one in _patterns(self.folder / f"{family}.po", context):
+            if found := one.english.fullmatch(text):
                 words = {name: self.word(family, context, word) for name, word in found.groupdict().items()}
-                return _fill(pattern.other, words)
+                return _fill(one.other, words)
         return None
 
     def word(self, family: str, context: str, text: str) -> str:
@@ -122,9 +122,12 @@ def _entries(file: Path) -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _patterns(file: Path, context: str) -> tuple[Pattern, ...]:
+    """The entries with gaps, the most telling first; of each, first with words that are known in a gap behind a gap."""
     entries = _entries(file).get(context, {})
-    made = [Pattern(pattern(english), other) for english, other in entries.items() if "{" in english]
-    return tuple(sorted(made, key=lambda it: -len(_GAP.sub("", it.english.pattern))))  # the most telling first
+    gapped = sorted((it for it in entries if "{" in it), key=lambda it: -len(_GAP.sub("", it)))
+    near = tuple(it for it in entries if it.startswith((";", ",", " ", "(")))
+    strict = [Pattern(pattern(it, near=near), entries[it]) for it in gapped]
+    return (*strict, *(Pattern(pattern(it), entries[it]) for it in gapped if "}{" in it))
 
 
 @lru_cache(maxsize=1024)
@@ -219,6 +222,7 @@ def translated(report: Report, language: str) -> Report:
     target = _target(report.target)
     return replace(
         report,
+        language=language,
         findings=tuple(_finding(it, known.get(it.rule), target, language) for it in report.findings),
         suppressed=tuple(_finding(it, known.get(it.rule), target, language) for it in report.suppressed),
         problems=tuple(replace(it, message=phrase(it.message, language, "problem")) for it in report.problems),
@@ -272,16 +276,18 @@ def _finding(finding: Finding, rule: Rule | None, target: Target | None, languag
 def _said(rule: Rule, part: str, template: str, text: str, target: Target | None, language: str) -> str:
     """A message or help of a finding, from the English one that its template has become."""
     said = catalogue(language)
-    other = said.sentence(rule.family, f"{rule.name}/{part}", template) if said else None
-    if said is None or other is None:
+    words = f"{rule.name}/words"
+    if said is None:
         return text
+    other = said.sentence(rule.family, f"{rule.name}/{part}", template)
+    if other is None:
+        return said.filled(rule.family, words, text) or text
     if target is not None and target.gpu is not None:
         from t4lint.engine import about
 
         template, other = about(template, target), re.sub(r"\bT4\b", target.gpu.short_name, other)
     if "{" not in template:
         return other if template == text else text
-    words = f"{rule.name}/words"
     near = tuple(_entries(said.folder / f"{rule.family}.po").get(words, ()))
     found = pattern(template, near=near).fullmatch(text) or pattern(template).fullmatch(text)
     if found is None:

@@ -105,7 +105,7 @@ def bf16_predicate(call: Call) -> Abstract:
         return asked(call, answer(call, False, f"{call.name}() is False on {m.target.name}"))
     note = f"{call.name}() is {supported} on {m.target.name}"
     if supported and m.target.gpu.capability < (8, 0):
-        note += ": it counts emulation"
+        note = f"{call.name}() is {supported} on {m.target.name}: it counts emulation"
     return asked(call, answer(call, supported, note))
 
 

@@ -1,0 +1,230 @@
+"""The catalogues of translations against the English that is there now.
+
+    python scripts/translations.py            lists what is missing, and fails where an entry is stale
+    python scripts/translations.py --update   adds empty entries for what is missing, and drops what is stale
+
+Who changes an English sentence and does not speak Chinese runs `--update`: the sentence is then shown in English.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import polib
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from t4lint.cli import parser  # noqa: E402
+from t4lint.engine import rules  # noqa: E402
+from t4lint.language import CHINESE, FOLDER, GENERAL, flat, paragraphs  # noqa: E402
+from t4lint.rule import Rule  # noqa: E402
+from t4lint.suppress import UNUSED  # noqa: E402
+
+HEADER = {"Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit", "Language": "zh_CN"}
+SPOKEN = {"say", "_say", "phrase"}  # functions that translate what they are given
+CONTEXTS = {
+    "doctor.py": "doctor",
+    "text.py": "report",
+    "page.py": "page",
+    "rule_pages.py": "page",
+    "walkthrough.py": "page",
+}
+TOLD = ("cli.py", "ruleset.py", "settings.py", "baseline.py", "changes.py", "report/outputs.py", "devices/catalogue.py")
+OF_PYTHON = "argparse"  # the context of sentences that Python's own argparse makes
+JOINED = {"{}, {}", "{} and {}"}  # words that rules join
+WIDTH = 100
+
+
+class Entry(NamedTuple):
+    """A sentence that people read: the file of the catalogue that it belongs to, its context, and its English."""
+
+    family: str
+    context: str
+    english: str
+
+
+# --- what there is to translate ----------------------------------------------------------------------------------
+
+
+def wanted() -> Iterator[Entry]:
+    """Everything that should have a translation."""
+    for rule in (*rules(), UNUSED):
+        yield from _of_rule(rule)
+    yield from (Entry(GENERAL, "help", text) for text in dict.fromkeys(_of_parser(parser())))
+    yield from dict.fromkeys(_spoken())
+    yield from dict.fromkeys(_told())
+
+
+def _of_rule(rule: Rule) -> Iterator[Entry]:
+    for part, text in (
+        ("summary", rule.summary),
+        ("message", rule.message),
+        ("help", rule.help),
+        ("fix", rule.fix_title),
+    ):
+        if text and text != "{what}":
+            yield Entry(rule.family, f"{rule.name}/{part}", text)
+    for paragraph in paragraphs(rule.page):
+        if not paragraph.startswith(("## ", "* ")):  # headings are in the general file; sources are names
+            yield Entry(rule.family, f"{rule.name}/page", flat(paragraph))
+
+
+def _of_parser(of: argparse.ArgumentParser) -> Iterator[str]:
+    yield from (text for text in (of.description, of.epilog) if text)
+    yield from (group.title for group in of._action_groups if group.title and group._group_actions)
+    for action in of._actions:
+        if action.help and action.help != argparse.SUPPRESS:
+            yield action.help
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from _of_parser(sub)
+
+
+def _spoken() -> Iterator[Entry]:
+    """What is handed to the functions that translate, where it is written right there."""
+    files = [
+        ROOT / "t4lint" / "doctor.py",
+        *(ROOT / "t4lint" / "report").glob("*.py"),
+        *(ROOT / "scripts/site").glob("*.py"),
+    ]
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args and file.name in CONTEXTS:
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                places = [0] if name in SPOKEN else [0, 2, 3] if name == "Check" else []
+                for text in (template(node.args[at]) for at in places if at < len(node.args)):
+                    if text and re.search("[a-z]{2}", text):
+                        yield Entry(GENERAL, CONTEXTS[file.name], text)
+
+
+def _told() -> Iterator[Entry]:
+    """What errors say."""
+    for name in TOLD:
+        for node in ast.walk(ast.parse((ROOT / "t4lint" / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                if text := template(node.exc.args[0]):
+                    yield Entry(GENERAL, "problem", text)
+
+
+def template(node: ast.expr) -> str | None:
+    """A string as it is looked up: an f-string has `{}` for each value."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(it.value) if isinstance(it, ast.Constant) else "{}" for it in node.values)
+    return None
+
+
+@cache
+def strings(folder: Path) -> frozenset[str]:
+    """All strings in the Python files of a folder, or in one file."""
+    files = folder.rglob("*.py") if folder.is_dir() else [folder]
+    found: set[str] = set()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.expr) and (text := template(node)) is not None:
+                found.add(text)
+    return frozenset(found)
+
+
+# --- the catalogue -----------------------------------------------------------------------------------------------
+
+
+def files(language: str = CHINESE) -> dict[str, polib.POFile]:
+    """The files of a language, by family."""
+    return {file.stem: polib.pofile(str(file), wrapwidth=WIDTH) for file in sorted((FOLDER / language).glob("*.po"))}
+
+
+def missing(catalogue: dict[str, polib.POFile]) -> list[Entry]:
+    """What has no translation."""
+    known = {
+        Entry(family, it.msgctxt or "", it.msgid)
+        for family, file in catalogue.items()
+        for it in file
+        if it.msgstr and not it.fuzzy
+    }
+    return [entry for entry in wanted() if entry not in known]
+
+
+def stale(catalogue: dict[str, polib.POFile]) -> list[Entry]:
+    """Entries whose English is not there any more."""
+    known = set(wanted())
+    names = {rule.name: rule for rule in (*rules(), UNUSED)}
+    found = []
+    for family, file in catalogue.items():
+        for it in file:
+            entry = Entry(family, it.msgctxt or "", it.msgid)
+            if entry not in known and not _is_a_pattern(entry, names):
+                found.append(entry)
+    return found
+
+
+def _is_a_pattern(entry: Entry, names: dict[str, Rule]) -> bool:
+    """Is it a string of the code? Such entries are not asked for: nobody can say which strings come to be shown."""
+    name, _, part = entry.context.partition("/")
+    if part == "words" and name in names and names[name].family == entry.family:
+        file = ROOT / "rules" / entry.family / f"{name.replace('-', '_')}.py"
+        if entry.english in JOINED:
+            return True
+        file = file if file.is_file() else ROOT / "t4lint" / "suppress.py"
+        return entry.english in strings(file) | strings(ROOT / "t4lint")
+    if part or entry.family != GENERAL:
+        return False
+    if entry.context == "page" and entry.english.startswith(("## ", "* ")):
+        return any(entry.english in rule.page for rule in names.values())
+    counted = re.fullmatch(r"\{\} (.+?)s?", entry.english)  # `{} files`, made of a number and a word
+    known = strings(ROOT / "t4lint") | strings(ROOT / "scripts" / "site")
+    if counted and counted[1] in known:
+        return True
+    return entry.context == OF_PYTHON or entry.english in known
+
+
+def update(catalogue: dict[str, polib.POFile], language: str = CHINESE) -> None:
+    """Empty entries for what is missing, in the order in which rules are read; none that are stale."""
+    old = {Entry(family, it.msgctxt or "", it.msgid): it.msgstr for family, file in catalogue.items() for it in file}
+    gone = set(stale(catalogue))
+    order = list(dict.fromkeys([*wanted(), *old]))
+    places = {(entry.family, entry.context.partition("/")[0]): at for at, entry in reversed(list(enumerate(order)))}
+    order.sort(key=lambda it: places[it.family, it.context.partition("/")[0]])
+    made: dict[str, polib.POFile] = {}
+    for entry in order:
+        if entry in gone:
+            continue
+        file = made.setdefault(entry.family, polib.POFile(wrapwidth=WIDTH))
+        file.metadata = dict(HEADER)
+        file.append(polib.POEntry(msgctxt=entry.context, msgid=entry.english, msgstr=old.get(entry, "")))
+    (FOLDER / language).mkdir(parents=True, exist_ok=True)
+    for family, file in made.items():
+        file.save(str(FOLDER / language / f"{family}.po"), newline="\n")
+
+
+def main() -> int:
+    """List, or update; 1 where something is stale."""
+    catalogue = files()
+    gone = stale(catalogue)
+    if "--update" in sys.argv[1:]:
+        update(catalogue)
+        print(f"{len(gone)} stale entries dropped")
+        return 0
+    lacking = missing(catalogue)
+    for entry in lacking if "--quiet" not in sys.argv[1:] else ():
+        print(f"missing  {entry.family}  {entry.context}  {entry.english[:WIDTH]!r}")
+    for entry in gone:
+        print(f"stale    {entry.family}  {entry.context}  {entry.english[:WIDTH]!r}")
+    kinds = Counter(entry.context.rpartition("/")[2] for entry in lacking)
+    total = Counter(entry.context.rpartition("/")[2] for entry in wanted())
+    print(", ".join(f"{kind} {total[kind] - kinds[kind]}/{total[kind]}" for kind in total))
+    return 1 if gone else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -176,7 +176,8 @@ def _is_a_pattern(entry: Entry, names: dict[str, Rule]) -> bool:
         if entry.english in JOINED:
             return True
         file = file if file.is_file() else ROOT / "t4lint" / "suppress.py"
-        return entry.english in strings(file) | strings(ROOT / "t4lint")
+        tables = "".join(it.read_text(encoding="utf-8") for it in file.parent.glob("*.csv"))
+        return entry.english in strings(file) | strings(ROOT / "t4lint") or entry.english in tables
     if part or entry.family != GENERAL:
         return False
     if entry.context == "page" and entry.english.startswith(("## ", "* ")):

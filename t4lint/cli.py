@@ -102,7 +102,7 @@ def _language(argv: list[str]) -> tuple[list[str], str | None]:
             kept.append(word)
             continue
         given = value if equals else next(words, "")
-        if language.asked(given) is None or not given:
+        if language.known(given) is None:
             raise UsageError(f"there is no language {given!r}; t4lint speaks {' and '.join(language.LANGUAGES)}")
     _spoken.language = language.chosen(given)
     return [*kept, *argv[end:]], given

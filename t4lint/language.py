@@ -38,7 +38,7 @@ _GAP = re.compile(r"\{(\w*)[^{}]*\}")
 def asked(flag: str | None = None) -> str | None:
     """The language that a person asked t4lint for, by flag or `T4LINT_LANG`; None where neither says one that it has."""
     for said in (flag, os.environ.get("T4LINT_LANG")):
-        if said and (found := _language(said)):
+        if said and (found := known(said)):
             return found
     return None
 
@@ -52,7 +52,7 @@ def of_locale() -> str:
     """The language of the system, as far as t4lint has it."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         if said := os.environ.get(name):
-            return _language(said) or ENGLISH
+            return known(said) or ENGLISH
     if sys.platform == "win32":
         import locale
 
@@ -60,7 +60,7 @@ def of_locale() -> str:
     return ENGLISH
 
 
-def _language(said: str) -> str | None:
+def known(said: str) -> str | None:
     """`zh_CN.UTF-8`, `zh-Hans` and `zh` are Chinese."""
     short = re.split(r"[-_.@]", said.strip().lower())[0]
     return short if short in LANGUAGES else None

@@ -36,6 +36,10 @@ class Asked:
     cwd: Path
     _made: dict[int, tuple[Settings, Options]] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process; what was made is named by the memory of this one."""
+        return Asked, (self.flags, self.base, self.nearest, self.cwd)
+
     def options(self) -> Options:
         """For the engine, with what holds for each file."""
         near = None if self.nearest is None else self.for_file

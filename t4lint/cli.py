@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from t4lint.record.launch import Limits, Recording
     from t4lint.report.outputs import Output
     from t4lint.rule import Rule
+    from t4lint.workers import Workers
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 COMMANDS = ("check", "verify", "fit", "explain", "rules", "settings", "targets", "doctor", "completion", "server")
@@ -172,9 +174,31 @@ def _checked(
         from t4lint import engine
 
         options = _options(args, asked, text)
-        return engine.check_with_fixes(paths, options) if _with_fixes(wanted) else engine.check(paths, options)
+        lint = engine.check_with_fixes if _with_fixes(wanted) else engine.check
+        with _helped(args) as helpers:
+            return lint(paths, options, helpers)
 
     return asked, _report(args, asked, check)
+
+
+@contextmanager
+def _helped(args: argparse.Namespace) -> Iterator[Workers]:
+    """Who does the work: the executor that was asked for, or as many processes as there are processors."""
+    from t4lint.report.progress import shown
+    from t4lint.workers import Workers, WorkersError, cores, executor
+
+    with shown(sys.stderr) as progress:
+        if not args.executor:
+            yield Workers(None, args.workers or cores(), progress)
+            return
+        try:
+            made, count = executor(args.executor)
+        except WorkersError as error:
+            raise UsageError(str(error)) from None
+        try:
+            yield Workers(made, args.workers or count, progress)
+        finally:
+            made.shutdown()
 
 
 def _left(args: argparse.Namespace, asked: Asked, paths: list[Path], text: str | None) -> list[Path]:
@@ -923,7 +947,18 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="files and folders (default: this folder); - for stdin"
     )
-    parser.add_argument(
+    add = parser.add_argument_group("how").add_argument
+    add(
+        "--workers",
+        type=_positive_int,
+        metavar="N",
+        help="processes for large projects (default: one for each processor)",
+    )
+    add(
+        "--executor", metavar="WHERE",
+        help="who does the work: dask://HOST:PORT, or module:function that makes a concurrent.futures.Executor",
+    )  # fmt: skip
+    add(
         "--no-cache",
         action="store_true",
         help="neither read nor write kept results (T4LINT_CACHE_DIR says where they are)",

@@ -9,12 +9,13 @@ import shlex
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from t4lint.devices import Target, find_target
 from t4lint.findings import Finding, Problem, Related, Report, RunInfo, cell_source, in_order, text_at
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from t4lint.sources.notebook import NotebookDocument
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
-# Steps of the interpreter in one invocation, about three minutes; and of a run after that.
+# Steps of the interpreter over the runs of scripts that belong together, about three minutes; and of a run after that.
 MOST_STEPS = 30_000_000
 LEAST_STEPS = 5_000
 # Texts of programs that may start other programs, and of commands that start training.
@@ -94,13 +95,18 @@ PROSE = (".md", ".rst", ".ipynb", ".txt")
 # --- checking ----------------------------------------------------------------------------------------------------
 
 
-def check(paths: Sequence[Path], options: Options) -> Report:
-    """Lint files and folders. Nothing of the user's is imported or run."""
+def check(paths: Sequence[Path], options: Options, helpers: Helpers | None = None) -> Report:
+    """Lint files and folders, alone or with helpers. Nothing of the user's is imported or run.
+
+    The report is the same with any helpers and with none.
+    """
     session = Session(options)
     with rare_collections():
         files = session.collect(paths)
-        for script in session.order(files):
-            session.check_script(script)
+        order = session.ordered(files)
+        parts = session.parts(order)
+        made = map(session.check_part, parts) if helpers is None else helpers.check(session, paths, parts)
+        session.take(order, made)
         session.check_environment(files)
         return session.report(files)
 
@@ -144,11 +150,11 @@ def check_command(argv: Sequence[str], options: Options) -> Report:
 # --- fixing ------------------------------------------------------------------------------------------------------
 
 
-def check_with_fixes(paths: Sequence[Path], options: Options) -> Report:
+def check_with_fixes(paths: Sequence[Path], options: Options, helpers: Helpers | None = None) -> Report:
     """Lint, and offer the fixes that help, each of them tried."""
     from t4lint.fix.loop import prove
 
-    report = check(paths, replace(options, fixes=True))
+    report = check(paths, replace(options, fixes=True), helpers)
     return prove(report, partial(recheck, paths, options), lambda path: text_of(path, options, report.sources))
 
 
@@ -174,6 +180,31 @@ def text_of(path: str, options: Options, sources: Mapping[str, str]) -> str | No
         return sources[path]
     document = read(options.cwd / path, path)
     return None if isinstance(document, Problem) else document.text
+
+
+class Helpers(Protocol):
+    """Who checks the parts of an invocation: other processes, here or elsewhere (`workers.py`)."""
+
+    def check(self, session: Session, paths: Sequence[Path], parts: Sequence[Sequence[Path]]) -> Iterator[list[Step]]:
+        """What `Session.check_part` gives for each part, in any order. All of it is plain data."""
+        ...
+
+
+@dataclass(slots=True)
+class Step:
+    """What checking one script adds to the results. `runs` and those of findings are counted within its part."""
+
+    script: Path
+    part: Path  # its first script
+    first_run: int
+    runs: list[RunInfo]
+    problems: list[Problem]
+    notes: list[str]
+    trace: list[str]
+    found: list[Finding]
+    sources: dict[str, str]
+    data: dict[Path, str]
+    edits: list[tuple[str, Location, tuple[Edit, ...]]]  # with the rule's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +264,16 @@ class Session:
         self.runs: list[RunInfo] = []
         self.notes: list[str] = []
         self.found: dict[tuple[str, Location], Finding] = {}
-        self.sources: dict[str, str] = {}
+        self.sources: ChainMap[str, str] = ChainMap()
         self.cells: dict[str, str] = {}  # of notebooks, by `cell_source`
-        self.texts = ChainMap(self.sources, self.cells)
         self.shown: set[str] | None = None
         self.projects: dict[Path, Any] = {}
+        self.opened: dict[Path, Any] = {}  # the same before any run
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
         self.alone: dict[str, list[LaunchCommand]] = {}  # by their file: those whose program is not in sight
         self.asked_for: dict[tuple[Path, Path], Any] = {}  # what the files of a project ask for, seen from a folder
         self.entered: dict[Path, set[int]] = {}
-        self.data: dict[Path, str] = {}
+        self.data: ChainMap[Path, str] = ChainMap()
         self.notebooks: dict[Path, NotebookDocument] = {}
         self.notebook_texts: dict[Path, str] = {}  # of those with comments for t4lint
         self.imported: set[Path] = set()
@@ -257,6 +288,11 @@ class Session:
             Path, LaunchCommand
         ] = {}  # programs of libraries and console scripts, by the names they go by
         self.folders: tuple[Path, ...] = ()  # that were named: all programs that use the files in them are in sight
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The texts of files, and of the cells of notebooks."""
+        return ChainMap(self.sources, self.cells)
 
     # --- settings ---
 
@@ -364,6 +400,23 @@ class Session:
         later = dict.fromkeys([*launched, *scripts, *started, *python, *alone])
         yield from (file for file in later if file not in starters)
 
+    def ordered(self, files: Sequence[Path]) -> list[Path]:
+        """All scripts in their order. Those that start others by commands are run for these, and again in their parts."""
+        starters = [file for file in files if file in self.data and self.is_starter(file)]
+        if starters:
+            quiet = copy(self)
+            quiet.options = everywhere(self.options, watch=None, show_trace=False)
+            for step in quiet.check_part(starters):
+                self.sources |= step.sources
+                self.data |= step.data
+        scripts = list(self.order(files))
+        for script in scripts:
+            self.project_of(script)  # which knows the programs that are no files
+        return scripts
+
+    def is_starter(self, file: Path) -> bool:
+        return not is_config(file) and not is_shell(file, self.data[file]) and self.starts_others(file)
+
     def starts_others(self, file: Path) -> bool:
         """Is a file a program that may start others by commands? What tests start says nothing of how people train."""
         text = self.data[file]
@@ -422,16 +475,23 @@ class Session:
 
         root = self.root_of(file)
         if root not in self.projects:
-            texts = {path: text for path, text in self.data.items() if path.is_relative_to(root)}
-            buffers = {self.options.cwd / path: text for path, text in self.options.texts.items()}
-            texts |= buffers | {disk.real(file): text for file, text in buffers.items()}
-            project = self.projects[root] = Project(root, self.options.cwd, texts)
-            for file, notebook in self.notebooks.items():
-                project.documents[file] = notebook.document()
-                for module in notebook.written_documents():
-                    project.documents.setdefault(disk.real(module.file), module)
-            project.documents |= self.programs_of(root)
+            first = self.opened.get(root)
+            if first is None:
+                first = self.opened[root] = Project(root, self.options.cwd, self.texts_below(root))
+                for file, notebook in self.notebooks.items():
+                    first.documents[file] = notebook.document()
+                    for module in notebook.written_documents():
+                        first.documents.setdefault(disk.real(module.file), module)
+                first.documents |= self.programs_of(root)
+            self.projects[root] = first.afresh()
         return self.projects[root]
+
+    def texts_below(self, root: Path) -> dict[Path, str]:
+        """What stands for files of a project: the texts that were read, and open buffers."""
+        prefix = f"{root}{os.sep}"
+        texts = {path: text for path, text in self.data.items() if str(path).startswith(prefix)}
+        buffers = {self.options.cwd / path: text for path, text in self.options.texts.items()}
+        return texts | buffers | {disk.real(file): text for file, text in buffers.items()}
 
     def programs_of(self, root: Path) -> dict[Path, Document]:
         """The programs that stand for those that launches start and that are no files; their place is the command."""
@@ -512,6 +572,67 @@ class Session:
             if not isinstance(document, Problem):
                 yield file, embedded_shell(document)
 
+    # --- parts ---
+
+    def parts(self, scripts: Sequence[Path]) -> list[list[Path]]:
+        """The scripts in sets that share no module: what one run leads to is looked at once in each of them."""
+        from t4lint.parts import parts
+
+        return [list(scripts)] if len(scripts) < 2 else parts(scripts, self.root_of, self.gate_of)
+
+    def check_part(self, scripts: Sequence[Path]) -> list[Step]:
+        """Check scripts that belong together, as if there were no others."""
+        part = self.empty()
+        steps = []
+        for script in scripts:
+            first = len(part.runs)
+            part.problems, part.notes, part.trace, part.found, part.edits = [], [], [], {}, {}
+            sources, data = part.sources.new_child(), part.data.new_child()
+            part.sources, part.data = sources, data
+            part.check_script(script)
+            edits = [(rule.name, place, edits) for (_, place), (rule, edits) in part.edits.items()]
+            step = Step(
+                script, scripts[0], first, part.runs[first:], part.problems, part.notes, part.trace,
+                list(part.found.values()), dict(sources.maps[0]), dict(data.maps[0]), edits,
+            )  # fmt: skip
+            part.sources.maps[1].update(step.sources)
+            part.data.maps[1].update(step.data)
+            part.sources, part.data = part.sources.parents, part.data.parents
+            if any((step.runs, step.problems, step.notes, step.trace, step.found, step.sources, step.data)):
+                steps.append(step)
+        return steps
+
+    def empty(self) -> Session:
+        """A session over the same files without results, and without anything that a run has left behind."""
+        part = copy(self)
+        part.problems, part.runs, part.notes, part.trace, part.found, part.edits = [], [], [], [], {}, {}
+        part.sources, part.data = ChainMap({}, self.sources), ChainMap({}, self.data)
+        part.projects, part.entered, part.imported, part.deferred, part.done = {}, {}, set(), {}, {}
+        part.triggers, part.steps_left = {}, MOST_STEPS
+        return part
+
+    def take(self, order: Sequence[Path], made: Iterable[list[Step]]) -> None:
+        """Add what the parts have given, in the order of the scripts."""
+        place = {script: number for number, script in enumerate(order)}
+        numbers: dict[Path, dict[int, int]] = {}  # of runs, from those of a part to those of the report
+        for step in sorted(chain.from_iterable(made), key=lambda step: place[step.script]):
+            renamed = numbers.setdefault(step.part, {NO_RUN: NO_RUN})
+            for number, run in enumerate(step.runs, step.first_run):
+                renamed[number] = len(self.runs)
+                self.runs.append(run)
+            self.problems += step.problems
+            self.notes += step.notes
+            self.trace += step.trace
+            self.sources |= step.sources
+            self.data |= step.data
+            for finding in step.found:
+                moved = replace(finding, runs=tuple(renamed[run] for run in finding.runs))
+                key = (finding.rule, finding.location)
+                self.found[key] = merged(self.found[key], moved) if key in self.found else moved
+            by_name = {rule.name: rule for rule in self.rules} if step.edits else {}
+            for name, at, edits in step.edits:
+                self.edits.setdefault((name, at), (by_name[name], edits))
+
     # --- runs ---
 
     def check_script(self, file: Path) -> None:
@@ -566,11 +687,14 @@ class Session:
         """Can any enabled rule have something to say about a run of this script?"""
         if file in self.stand_ins or (file in self.data and self.starts_others(file)):
             return True
+        return self.gate_of(file).passes(file, [self.sources.get(command.where.path, "") for command in commands])
+
+    def gate_of(self, file: Path) -> Gate:
         key = self.root_of(file), self.all_held.index(self.near(file))
         if key not in self.gates:
             triggers = [trigger for rule in self.near(file).rules for trigger in rule.triggers]
             self.gates[key] = Gate(triggers, self.project_of(file).find, self.text_of)
-        return self.gates[key].passes(file, [self.sources.get(command.where.path, "") for command in commands])
+        return self.gates[key]
 
     def text_of(self, file: Path) -> str | None:
         """The text of a file for the gate: what was given, else as much of it as is text."""

@@ -168,6 +168,10 @@ class Nearest:
         self._matched: dict[tuple[int, tuple[int, ...], tuple[str, ...]], tuple[Settings, Sources]] = {}
         self.files: dict[Path, Loaded] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process; what was matched is named by the memory of this one."""
+        return {**self.__dict__, "_matched": {}}
+
     def loaded(self, start: Path) -> Loaded:
         """What the nearest settings file says."""
         try:

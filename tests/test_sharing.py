@@ -158,9 +158,10 @@ class TestBudget:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         long = "".join(f"x{number} = {number}\n" for number in range(40))
+        (tmp_path / "common.py").write_text("")  # what belongs together shares the steps
         for name in ("a", "b"):
-            (tmp_path / f"{name}.py").write_text(long + TRAIN)
-        (tmp_path / "c.py").write_text(TRAIN)
+            (tmp_path / f"{name}.py").write_text("import common\n" + long + TRAIN)
+        (tmp_path / "c.py").write_text("import common\n" + TRAIN)
         monkeypatch.setattr(engine, "MOST_STEPS", 50)
         monkeypatch.setattr(engine, "LEAST_STEPS", 30)
         report = check([tmp_path], Options(cwd=tmp_path))

@@ -36,6 +36,12 @@ class Project:
         self.configs: dict[Path, Any] = {}  # configuration files that runs have read; None: not readable
         self._inside: dict[Path, bool] = {}
 
+    def afresh(self) -> Project:
+        """The same project as no run has seen it. What only the disk decides is shared."""
+        fresh = Project(self.root, self.cwd, self.texts)
+        fresh.documents, fresh.places, fresh._inside = self.documents, self.places, self._inside
+        return fresh
+
     def load(self, file: Path, name: str) -> SourceModule | Problem:
         """Read and parse a file once."""
         if file not in self.modules:

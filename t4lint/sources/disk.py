@@ -33,12 +33,19 @@ def watched() -> Iterator[Asked]:
     try:
         yield asked
     finally:
-        _watching.remove(asked)
+        _watching[:] = [other for other in _watching if other is not asked]
 
 
 def still(asked: Asked) -> bool:
     """Does the file system give the same answers today?"""
     return all(_answer(question) == answer for question, answer in asked.items())
+
+
+def note_all(asked: Asked) -> None:
+    """Note what another process has asked."""
+    for noted in _watching:
+        for question, answer in asked.items():
+            noted.setdefault(question, answer)
 
 
 # --- questions ---------------------------------------------------------------------------------------------------

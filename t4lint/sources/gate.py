@@ -6,12 +6,15 @@ A run is more than its script: what the script imports from its project, and the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from t4lint.sources.files import is_file
 
-IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w. ,\t]+))", re.MULTILINE)
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)|import[ \t]+([\w. ,\t]+))", re.MULTILINE
+)
+WORD = re.compile(r"^[ \t(]*(\w+)")
 READS = (
     "yaml", "json", "OmegaConf", "hydra", "HfArgumentParser", "TrlParser", "deepspeed", "LightningCLI", "toml", "configparser",
     "yacs", "dotenv", "ml_collections", "import_module", "spec_from_file_location", "exec(", "Fabric(", "environ",
@@ -32,6 +35,7 @@ class Gate:
         self.read = read
         self.holds: dict[Path, bool] = {}
         self.imports: dict[Path, tuple[Path, ...]] = {}
+        self.unresolved: dict[Path, tuple[str, ...]] = {}  # names in import lines that lead to no file of the project
 
     def passes(self, script: Path, launches: Iterable[str] = ()) -> bool:
         """Does the script, a file that it imports, or a launch of it hold a trigger of an enabled rule?"""
@@ -59,8 +63,24 @@ class Gate:
             return
         text = self.read(file) or ""
         self.holds[file] = self.triggered(text)
-        found = (self.resolve(name, file, script) for name in imported(text))
-        self.imports[file] = tuple(dict.fromkeys(path for path in found if path is not None))
+        found: dict[Path, None] = {}
+        nowhere: list[str] = []
+        for name, inside in imported(text):
+            module = self.resolve(name, file, script)
+            if module is not None:
+                found[module] = None
+            if module is None or module.name == "__init__.py":
+                submodules = [self.submodule(name, item, file, script) for item in inside]
+                found |= dict.fromkeys(path for path in submodules if path is not None)
+                if module is None and not any(submodules):
+                    nowhere.append(name)
+        self.imports[file], self.unresolved[file] = tuple(found), tuple(dict.fromkeys(nowhere))
+
+    def submodule(self, name: str, item: str, file: Path, script: Path) -> Path | None:
+        """The file of `item` in `from name import item`, where that is a module."""
+        if name.startswith("."):
+            return self.resolve(name + item if name.strip(".") == "" else f"{name}.{item}", file, script)
+        return self.find(f"{name}.{item}", file) or self.find(f"{name}.{item}", script)
 
     def resolve(self, name: str, file: Path, script: Path) -> Path | None:
         if not name.startswith("."):
@@ -73,12 +93,13 @@ class Gate:
         return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if is_file(path)), None)
 
 
-def imported(text: str) -> Iterable[str]:
-    """The module names in import lines, wherever they stand."""
-    for source, names in IMPORT.findall(text):
+def imported(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The module names in import lines, wherever they stand, each with what is taken from it."""
+    for source, items, names in IMPORT.findall(text):
         if source:
-            yield source
+            found = (WORD.match(item) for line in items.splitlines() for item in line.partition("#")[0].split(","))
+            yield source, tuple(item[1] for item in found if item)
         for name in names.split(","):
             word = name.split()[0] if name.split() else ""
             if word:
-                yield word
+                yield word, ()

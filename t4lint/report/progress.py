@@ -1,0 +1,58 @@
+"""How far a long check is, on a terminal: one line that goes away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+AFTER = 1.0  # seconds before anything is shown
+
+
+class Line:
+    """The line. rich is imported when there is something to show."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.start = time.monotonic()
+        self.bar: Progress | None = None
+
+    def tell(self, done: int, total: int) -> None:
+        if self.bar is None:
+            if done >= total or time.monotonic() - self.start < AFTER:
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (
+                TextColumn("checking"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("scripts"),
+                TimeElapsedColumn(),
+            )
+            self.bar = Progress(*columns, console=Console(file=self.stream), transient=True)
+            self.bar.add_task("")
+            self.bar.start()
+        self.bar.update(self.bar.task_ids[0], completed=done, total=total)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+@contextmanager
+def shown(stream: TextIO) -> Iterator[Callable[[int, int], None] | None]:
+    """Who to tell how far it is; None where nobody watches."""
+    if not stream.isatty():
+        yield None
+        return
+    line = Line(stream)
+    try:
+        yield line.tell
+    finally:
+        line.close()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import PurePath
 from typing import Any
 
@@ -85,20 +85,28 @@ class Worlds:
         self.imported = frozenset(machine.imported)
         self._events: dict[tuple[int, tuple[tuple[str, bool | None], ...]], Event] = {}
         self._tests: dict[int, tuple[str, ...]] = {}
+        self._kinds: dict[type[Event], list[int]] = {}  # of the drafts, with their places in the segment
+        for number, draft in enumerate(segment.drafts):
+            self._kinds.setdefault(draft.kind, []).append(number)
         self._spans: dict[tuple[str, int], tuple[int, int]] = {}
         self._lines: dict[str, list[str]] = {}
 
     def traces(self, kinds: tuple[type[Event], ...]) -> list[Trace]:
         """One trace a world for a rule that reads these kinds."""
-        read = [draft for draft in self.segment.drafts if draft.kind in kinds or issubclass(draft.kind, kinds)]
+        read = self.drafts([kind for kind in self._kinds if issubclass(kind, kinds)])
         wanted = frozenset(kinds) | (QUANTIFIED if OptimizerStep in kinds else frozenset())
-        drafts = read if wanted == frozenset(kinds) else [d for d in self.segment.drafts if d.kind in wanted]
+        drafts = read if wanted == frozenset(kinds) else self.drafts([kind for kind in self._kinds if kind in wanted])
         counts: Counter[str] = Counter()
         for draft in read:
             counts.update(self.tests_of(draft))
         tests = [test for test, _ in counts.most_common(MAX_TESTS)]
         worlds = [dict(zip(tests, sides, strict=True)) for sides in product((True, False), repeat=len(tests))]
         return [self.trace(drafts, world, wanted) for world in worlds]
+
+    def drafts(self, kinds: Iterable[type[Event]]) -> list[Draft]:
+        """The drafts of some kinds, in their order."""
+        places = sorted(chain.from_iterable(self._kinds[kind] for kind in kinds))
+        return [self.segment.drafts[place] for place in places]
 
     def tests_of(self, draft: Draft) -> tuple[str, ...]:
         """The tests that a draft depends on, in the order in which they are met: a set's would change from run to run."""

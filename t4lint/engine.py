@@ -269,6 +269,7 @@ class Session:
         self.shown: set[str] | None = None
         self.projects: dict[Path, Any] = {}
         self.opened: dict[Path, Any] = {}  # the same before any run
+        self.roots: dict[Path, Path] = {}
         self.launches: dict[Path, dict[Path, list[LaunchCommand]]] = {}
         self.alone: dict[str, list[LaunchCommand]] = {}  # by their file: those whose program is not in sight
         self.asked_for: dict[tuple[Path, Path], Any] = {}  # what the files of a project ask for, seen from a folder
@@ -468,7 +469,9 @@ class Session:
     def root_of(self, file: Path) -> Path:
         from t4lint.interpret.project import find_root
 
-        return find_root(file)
+        if file not in self.roots:
+            self.roots[file] = find_root(file)
+        return self.roots[file]
 
     def project_of(self, file: Path) -> Any:
         from t4lint.interpret.project import Project

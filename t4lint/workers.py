@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from t4lint.engine import Options, Session, Step, rare_collections
 from t4lint.sources import disk
+
+if TYPE_CHECKING:
+    from t4lint.engine import Options, Session, Step
 
 Progress = Callable[[int, int], None]
 """Is told how many scripts are done, of how many."""
@@ -51,12 +53,16 @@ _sessions: dict[str, Session] = {}
 
 def work(job: Job) -> Done:
     """Check the parts of a job, in whatever process this is."""
+    from t4lint.engine import rare_collections
+
     with rare_collections(), disk.watched() as asked:
         session = _session(job)
         return Done([session.check_part(part) for part in job.parts], asked)
 
 
 def _session(job: Job) -> Session:
+    from t4lint.engine import Session
+
     if job.session not in _sessions:
         assert job.options is not None
         session = Session(job.options)

@@ -16,6 +16,7 @@ from t4lint.findings import Finding, Report, Suppressed
 from t4lint.fix.write import save
 from t4lint.rule import CONFIDENCES, Confidence
 
+LARGEST = 50_000_000  # bytes
 VERSION = 1
 GIT_TIMEOUT = 60  # seconds
 
@@ -39,10 +40,12 @@ class Entry(NamedTuple):
 def load(file: Path) -> list[Entry]:
     """The entries of a baseline."""
     try:
-        data: Any = json.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as stream:
+            text = stream.read(LARGEST + 1)
+        data: Any = None if len(text) > LARGEST else json.loads(text)
     except FileNotFoundError:
         raise BaselineError(f"there is no baseline {file}; --write-baseline writes one") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BaselineError(f"cannot read the baseline {file}: {error}") from error
     if not isinstance(data, dict) or data.get("version") != VERSION or not isinstance(data.get("findings"), list):
         raise BaselineError(f"{file} is not a baseline of this version of t4lint; write it anew with --write-baseline")

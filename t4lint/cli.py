@@ -342,7 +342,12 @@ def _show_diff(done: Fixed) -> int:
     from t4lint.report import outputs
 
     text = diff(done.outcome)
-    outputs.to_screen(text)
+    if os.environ.get("GITHUB_ACTIONS") == "true":  # lines of a file are no commands of the workflow
+        from t4lint.report.github import inert
+
+        outputs.to_screen(inert(text))
+    else:
+        outputs.to_screen(text)
     if done.report.problems:
         return _said(done.report.problems)
     print(done.promise, file=sys.stderr)

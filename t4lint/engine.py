@@ -24,7 +24,7 @@ from t4lint.ruleset import UnknownRule, named, rules, select
 from t4lint.sources import disk
 from t4lint.sources.configs import is_config
 from t4lint.sources.document import Document, LaunchCommand, ShellFragment
-from t4lint.sources.files import SHELL_SUFFIXES, SUFFIXES, display_path, find, kind_of, read
+from t4lint.sources.files import LARGEST, SHELL_SUFFIXES, SUFFIXES, display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import MARK, UNUSED
 from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, TrainerFile, Value
@@ -545,23 +545,30 @@ class Session:
         called = {launch.where for path, _, its in found for launch in its if launch.where.path != path}
         for path, text, its in found:
             own = [launch for launch in its if launch.where.path != path or launch.where not in called]
-            self.note_launches(started, own, path, text)
+            self.note_launches(started, own, path, text, root)
         return started
 
     def note_launches(
-        self, started: dict[Path, list[LaunchCommand]], found: Iterable[LaunchCommand], path: str, text: str
+        self, started: dict[Path, list[LaunchCommand]], found: Iterable[LaunchCommand], path: str, text: str, root: Path
     ) -> None:
+        """Keep the launches of scripts of the project. Others are read only where they were given, or are where we work."""
         for launch in found:
             if launch.file is not None:
                 file = disk.real(launch.file)
                 if launch.program or any(written.file == file for written in launch.written):
                     self.stand_ins[file] = launch
+                elif not (file.is_relative_to(root) or file in self.data or self.is_here(file)):
+                    continue
                 started.setdefault(file, []).append(launch)
                 where = launch.where.path
                 self.sources[where] = text if where == path else self.text_of(self.options.cwd / where) or ""
             elif launch.launcher != "python" and launch.where.path == path and not path.lower().endswith(PROSE):
                 self.alone.setdefault(path, []).append(launch)
                 self.sources[path] = text
+
+    def is_here(self, file: Path) -> bool:
+        """Is a file below the working directory?"""
+        return file.is_relative_to(self.options.cwd) or file.is_relative_to(disk.real(self.options.cwd))
 
     def fragments(self, root: Path) -> Iterator[tuple[Path, Sequence[ShellFragment]]]:
         """Shell commands inside other files of a project: notebooks, Makefiles, Dockerfiles, workflows, README blocks."""
@@ -707,8 +714,8 @@ class Session:
         if buffer is not None:
             return buffer
         try:
-            return disk.read_bytes(file).decode("utf-8", "replace")
-        except OSError:
+            return disk.read_start(file, LARGEST).decode("utf-8", "replace")
+        except (OSError, ValueError):
             return None
 
     def check_syntax(self, file: Path, text: str) -> None:

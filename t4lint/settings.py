@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FILES = ("t4lint.toml", "pyproject.toml")
+LARGEST = 5_000_000  # bytes: a pyproject.toml holds more than settings
 MAX_EXTENDS = 10  # files that extend one another
 DEFAULT = "default"
 
@@ -307,7 +308,7 @@ def _extended(file: Path, above: tuple[Path, ...]) -> Loaded | None:
 def _read(file: Path) -> Loaded | None:
     """The settings in one file; None when it is not there or says nothing to t4lint."""
     try:
-        data = disk.read_bytes(file)
+        data = disk.read_start(file, LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
     except OSError as error:
@@ -318,6 +319,8 @@ def _read(file: Path) -> Loaded | None:
         return _broken(file, f"cannot read this file: {error.strerror or error}")
     if file.name == "pyproject.toml" and b"t4lint" not in data:
         return None
+    if len(data) > LARGEST:
+        return _broken(file, f"this file is too large for settings: over {LARGEST // 1_000_000} MB")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

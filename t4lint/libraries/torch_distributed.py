@@ -421,7 +421,7 @@ def launcher_in_readme(m: Any) -> bool:
     """Does the project's README name a launcher, in a command that could not be followed (`torchrun ... <your file>`)?"""
     for name in README:
         try:
-            text = disk.read_bytes(m.project.root / name)[:1_000_000].decode("utf-8", "replace")
+            text = disk.read_start(m.project.root / name, 1_000_000).decode("utf-8", "replace")
         except OSError:
             continue
         if any(launcher in text for launcher in NAMED_LAUNCHERS):

@@ -175,10 +175,14 @@ class Server(LanguageServer):
     def look_again(self) -> None:
         """Settings or files on disk have changed: all that is open is looked at again."""
         self.generation += 1
-        if self.pulls:
-            workspace = self.client_capabilities.workspace
-            if workspace is not None and workspace.diagnostics is not None and workspace.diagnostics.refresh_support:
+        workspace = self.client_capabilities.workspace
+        if workspace is not None:
+            if self.pulls and workspace.diagnostics is not None and workspace.diagnostics.refresh_support:
                 self.workspace_diagnostic_refresh(None)
+            if workspace.code_lens is not None and workspace.code_lens.refresh_support:
+                self.workspace_code_lens_refresh(None)
+            if workspace.inlay_hint is not None and workspace.inlay_hint.refresh_support:
+                self.workspace_inlay_hint_refresh(None)
         for path in self.buffers:
             self.soon(path)
 

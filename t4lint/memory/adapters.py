@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any
 
 from t4lint.memory.plan import Adapters
@@ -89,6 +90,6 @@ def adapters_of(fields: Mapping[str, Value], shape: Shape) -> Adapters | None:
         names = list(names)
     saved = plain("modules_to_save", ())
     return lora(
-        shape, names, int(rank) if isinstance(rank, (int, float)) else 8, dropout=bool(plain("lora_dropout", 0.0)),
+        shape, names, int(rank) if isinstance(rank, (int, float)) and isfinite(rank) else 8, dropout=bool(plain("lora_dropout", 0.0)),
         dora=plain("use_dora", False) is True, saved=saved if isinstance(saved, (list, tuple)) else (),
     )  # fmt: skip

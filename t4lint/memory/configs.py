@@ -17,6 +17,7 @@ from typing import Any
 from t4lint.memory.blocks import kind_of
 from t4lint.memory.shapes import Shape
 
+LARGEST = 1_000_000  # bytes of a config.json
 _TABLE = Path(__file__).parent / "configs.csv"
 # One name for what families call differently.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -39,8 +40,9 @@ _TIED = frozenset({"gpt2", "gemma", "gemma2", "gemma3", "bert", "distilbert", "o
 def shape_of_file(path: Path) -> Shape | None:
     """The shape in a `config.json`; None where it is no configuration of a known kind."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with path.open("rb") as stream:
+            fields = json.loads(stream.read(LARGEST))
+    except (OSError, ValueError, RecursionError):
         return None
     return shape_of_config(fields, str(path)) if isinstance(fields, dict) else None
 

@@ -95,13 +95,13 @@ def trace_of(recording: Recording, target: Target) -> Trace:
     context = _Context(recording, target)
     base = [record for record in records if record.rank in (None, 0)]
     subjects = _Subjects()
-    events = [event for record in base for event in context.read(record, subjects)]
+    events = [event for record in base for event in _events(context, record, subjects)]
     seen = {event.key for event in events}
     for rank in sorted({record.rank for record in records if record.rank}):
         own = _Subjects(f"@{rank}")
         for record in records:
             if record.rank == rank and record.k not in ("process", "exception"):
-                extra = [event for event in context.read(record, own) if event.key not in seen]
+                extra = [event for event in _events(context, record, own) if event.key not in seen]
                 events += extra
         seen |= {event.key for event in events}
     return Trace(
@@ -112,6 +112,14 @@ def trace_of(recording: Recording, target: Target) -> Trace:
         gaps=_gaps(recording.outcome),
         imported=frozenset(name for record in base if record.k == "imports" for name in record.d.get("libraries", ())),
     )
+
+
+def _events(context: _Context, record: Record, subjects: _Subjects) -> list[Event]:
+    """The events of a record; none where the program wrote something else into its journal than the recorder does."""
+    try:
+        return list(context.read(record, subjects))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return []
 
 
 def basis_of(recording: Recording, target: Target) -> Basis:

@@ -140,7 +140,12 @@ def one_line(text: str) -> str:
 def dumps(value: object, *, indent: int | None = 2) -> str:
     """JSON with a line end. What cannot be encoded or could harm a terminal is spelled out."""
     text = json.dumps(encodable(value), indent=indent, ensure_ascii=False)
-    return _RAW.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return harmless(text) + "\n"
+
+
+def harmless(text: str) -> str:
+    """JSON in which characters that could harm a terminal are spelled out."""
+    return _RAW.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def encodable(value: Any) -> Any:

@@ -20,7 +20,7 @@ def render(found: FitReport, *, version: str) -> str:
     largest = max(measured, key=lambda fit: fit.expected, default=None)
     plain["memory"] = contract(largest) if largest is not None else None
     plain["fit"] = common.encodable([_step(fit) for fit in found.fits])
-    return model.FitReport.model_validate(plain).model_dump_json(indent=2) + "\n"
+    return common.harmless(model.FitReport.model_validate(plain).model_dump_json(indent=2)) + "\n"
 
 
 def _step(fit: Fit) -> dict[str, object]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def render(report: Report, *, version: str) -> str:
     """The report as JSON, with a line end. `version` is that of t4lint."""
-    return document(report, version=version).model_dump_json(indent=2) + "\n"
+    return common.harmless(document(report, version=version).model_dump_json(indent=2)) + "\n"
 
 
 def schema() -> dict[str, Any]:

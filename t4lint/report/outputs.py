@@ -92,7 +92,7 @@ def _to_screen(report: Report, format: str, text: str, *, beside: bool) -> None:
         from t4lint.report.github import write_summary
 
         write_summary(report)
-    elif format in ("text", "concise") and beside:
+    elif format not in JSON and (beside or os.environ.get("GITHUB_ACTIONS") == "true"):
         from t4lint.report.github import inert
 
         text = inert(text)

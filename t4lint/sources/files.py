@@ -20,6 +20,8 @@ PYTHON_SUFFIXES = (".py", ".pyw")
 SHELL_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
 SUFFIXES = PYTHON_SUFFIXES + SHELL_SUFFIXES
 LARGEST = 20_000_000  # bytes
+LARGEST_IGNORE_FILE = 1_000_000  # bytes of a .gitignore that are read
+LONGEST_PATTERN = 4096  # characters: no path is longer, and long patterns take a time that grows with their square
 
 # Folders that hold other people's code, or nothing that a person wrote.
 DEFAULT_EXCLUDES = frozenset({
@@ -160,11 +162,11 @@ class _Search:
         """The .gitignore of a folder, as it is applied to paths below `start`, which is `parts` below that folder."""
         file = folder / ".gitignore"
         try:
-            lines = disk.read_bytes(file).decode("utf-8", "replace").splitlines()
+            text = disk.read_start(file, LARGEST_IGNORE_FILE).decode("utf-8", "replace")
         except (OSError, ValueError):
             return []  # mostly: there is none
         prefix = "".join(f"{part}/" for part in parts)
-        spec = self.spec(lines, str(file))
+        spec = self.spec([line for line in text.splitlines() if len(line) <= LONGEST_PATTERN], str(file))
         if prefix and spec.check_file(prefix).include:
             return []  # it ignores the folder that a person named: they know better
         return [_Ignore(start, prefix, spec)]

@@ -90,7 +90,8 @@ class Gate:
         for _ in range(level - 1):
             folder = folder.parent
         base = folder.joinpath(*[part for part in name.lstrip(".").split(".") if part])
-        return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if is_file(path)), None)
+        module = [base.with_suffix(".py")] if base.name else []  # `from ..... import a` may lead above all folders
+        return next((path for path in (*module, base / "__init__.py") if is_file(path)), None)
 
 
 def imported(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:

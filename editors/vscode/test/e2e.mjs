@@ -18,7 +18,7 @@ const server = process.env.CODE_SERVER;
 const python = process.env.PYTHON ?? "python3";
 const browserPath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const shots = process.argv[2];
-const PATIENCE = 90_000;
+const PATIENCE = Number(process.env.PATIENCE ?? 90_000); // milliseconds
 const SIZE = { width: 1400, height: 850 };
 
 const SCRIPT = `import torch
@@ -210,8 +210,9 @@ async function target(page) {
   await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: /^l4/ }).first().click();
   await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ timeout: PATIENCE });
   await command(page, "View: Toggle Problems");
-  const row = page.locator(".markers-panel .monaco-list-row").filter({ hasText: "on an L4" });
+  const row = page.locator(".markers-panel .monaco-list-row").filter({ hasText: "to the L4" });
   await row.first().waitFor({ timeout: PATIENCE });
+  await page.locator(".codelens-decoration").filter({ hasText: "phantom L4" }).first().waitFor({ timeout: PATIENCE });
   step("another target from the status bar, and what is said for it");
 }
 
@@ -219,7 +220,10 @@ async function target(page) {
 async function missing(page) {
   const bare = path.join(work, "bare");
   execFileSync(python, ["-m", "venv", "--without-pip", bare]);
-  configure(path.join(bare, "bin", "python"));
+  const workspaceSettings = path.join(project, ".vscode", "settings.json"); // the target picker has made it
+  const settings = JSON.parse(readFileSync(workspaceSettings, "utf8"));
+  settings["t4lint.interpreter"] = path.join(bare, "bin", "python");
+  writeFileSync(workspaceSettings, JSON.stringify(settings));
   const offer = page.locator(".notification-list-item").filter({ hasText: "t4lint is not installed in" });
   await offer.waitFor({ timeout: PATIENCE });
   await offer.locator(".monaco-button").filter({ hasText: /^Install$/ }).waitFor({ timeout: PATIENCE });

@@ -435,7 +435,7 @@ class Session:
             found = launches(fragment, root, (), console_scripts(root))
             text = self.notebooks[file].listing if file in self.notebooks else self.data.get(file, "")
             fresh = [it for it in found if it.file is not None and it not in started.get(disk.real(it.file), ())]
-            self.note_launches(started, fresh, fragment.path, text)
+            self.note_launches(started, fresh, fragment.path, text, root)
         machine.project.documents |= self.programs_of(root)
 
     def started_in_folders(self) -> Iterator[Path]:

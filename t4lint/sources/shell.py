@@ -133,6 +133,7 @@ class _Shell:
     functions: dict[str, _Function] = field(default_factory=dict)
     slurm: dict[str, Word] = field(default_factory=dict)
     places: Joined = field(init=False)
+    project: tuple[str, ...] = field(init=False)  # folders of the project: scripts outside of them are not read
     now: Code = field(init=False)
     running: list[str] = field(default_factory=list)  # functions and nested code
     local: list[dict[str, Variable | None]] = field(default_factory=list)  # what a function must give back
@@ -145,6 +146,7 @@ class _Shell:
         document = self.document
         own = document.positions if isinstance(document, ShellFragment) else Places(document.path, document.text)
         self.places = Joined(own, len(document.text))
+        self.project = tuple(os.path.realpath(base) for base in self.bases)
 
     # --- Slurm ---------------------------------------------------------------------------------------------------
 
@@ -634,6 +636,8 @@ class _Shell:
     def other(self, file: Path) -> None:
         """Carry out the statements of another script, at their places in it."""
         name = str(file)
+        if not any(Path(os.path.realpath(file)).is_relative_to(base) for base in self.project):
+            return
         if name in self.running or len(self.running) >= MAX_CALLS or self.sourced >= MAX_SOURCED:
             return
         document = read(file, display_path(file, Path.cwd())) if file not in self.files else None

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -236,8 +236,8 @@ def line(result: Result) -> str:
     return f"{result.kind:8} {figures}  {result.script[:110]}  {result.why}"
 
 
-def table(results: list[Result]) -> str:
-    """The page's table and its summary."""
+def table(results: list[Result], listed: int) -> str:
+    """The page's table and its summary; `listed`: how many scripts the list has."""
     reached = [it for it in results if it.kind == "reached"]
     apart = [it for it in results if it.kind in APART]
     counted = len(results) - len(apart)
@@ -247,7 +247,7 @@ def table(results: list[Result]) -> str:
     rows = [
         f"{len(reached)} of {counted} scripts reach two optimizer steps ({share}); {len(apart)} more are counted apart, since their data, "
         f"weights or packages cannot be had offline. Of those that reach them {quick} take at most 60 s of CPU time and {small} at most "
-        "1 GiB in their largest process.",
+        f"1 GiB in their largest process. {len(results)} of the {listed} scripts of the list have been run.",
         "",
         "| script | end | CPU s | GiB here | GiB on the phantom | what stood in, or what stopped it |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -262,12 +262,14 @@ def table(results: list[Result]) -> str:
     return "\n".join(rows)
 
 
-def write(page: Path, results: list[Result]) -> None:
+def write(page: Path, results: list[Result], listed: int) -> None:
     """Between the page's two marks."""
     text = page.read_text(encoding="utf-8")
     before, rest = text.split("<!-- reach -->\n", 1)
     after = rest.split("<!-- end of reach -->", 1)[1]
-    page.write_text(f"{before}<!-- reach -->\n\n{table(results)}\n\n<!-- end of reach -->{after}", encoding="utf-8")
+    page.write_text(
+        f"{before}<!-- reach -->\n\n{table(results, listed)}\n\n<!-- end of reach -->{after}", encoding="utf-8"
+    )
 
 
 def main() -> int:
@@ -301,13 +303,20 @@ def main() -> int:
         for result in pool.map(lambda one: run(one, args), chosen):
             kept[result.script] = result
             print(line(result), flush=True)
-            kept_in.write_text(json.dumps([asdict(it) for it in kept.values()], indent=1), encoding="utf-8")
+            _keep(kept_in, kept.values())
     results = [kept[it.name] for it in listed if it.name in kept]
-    print(table(results).splitlines()[0])
+    print(table(results, len(listed)).splitlines()[0])
     if args.write:
-        write(args.write, results)
+        write(args.write, results, len(listed))
     shutil.rmtree(args.work / "tmp", ignore_errors=True)
     return 0
+
+
+def _keep(file: Path, results: Iterable[Result]) -> None:
+    """Whole or not at all: the runs take long, and may be interrupted."""
+    beside = file.with_suffix(".new")
+    beside.write_text(json.dumps([asdict(it) for it in results], indent=1), encoding="utf-8")
+    beside.replace(file)
 
 
 def _kept(file: Path) -> list[dict[str, object]]:

@@ -260,6 +260,7 @@ def test_what_programs_print_save_and_draw(tmp_path: Path) -> None:
             loss = -chosen.log_prob(chosen.sample()).mean()
             loss.backward()
             optimizer.step()
+            model.cpu().cuda()  # as trainers do in the end
             print(f"{loss:.3f}", "{:>8}".format(loss), f"{torch.tensor(2):03d}")
     """
     report = verified(tmp_path, script, "--steps", "2")

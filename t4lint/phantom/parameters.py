@@ -91,8 +91,8 @@ def _data(membrane: Membrane) -> None:
     torch.Tensor.data = property(lambda self: descriptor.__get__(self), assign)
 
     def swap_tensors(first: Any, second: Any) -> None:
-        """`Module.to` swaps fakes, which would take the class of the other; real ones get the other's data."""
-        if isinstance(first, FakeTensor) and isinstance(second, FakeTensor):
+        """`Module.to` swaps fakes, which would take the class of the other, and what comes back from the card: they get its data."""
+        if isinstance(first, FakeTensor):
             first.data = second.data
         else:
             swap(first, second)

@@ -45,6 +45,7 @@ LEAST_STEPS = 5_000
 COMMANDS = ("subprocess", "os.system", "os.popen", "nox")
 LAUNCHES = re.compile(r"[\"' ](?:python3?|torchrun|accelerate|deepspeed)\b|sys\.executable")
 OTHER_ACCELERATORS = frozenset({"torch_xla", "jax"})  # programs that import these are not judged
+MAX_PROGRAMS = 100  # commands that start programs of libraries, in one invocation: documentation may hold any number
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
 
 
@@ -555,6 +556,9 @@ class Session:
         for launch in found:
             if launch.file is not None:
                 file = disk.real(launch.file)
+                if launch.program and len(self.stand_ins) >= MAX_PROGRAMS and file not in self.stand_ins:
+                    self.notes.append(f"{launch.where.path}:{launch.where.line} was not followed: too many commands")
+                    continue
                 if launch.program or any(written.file == file for written in launch.written):
                     self.stand_ins[file] = launch
                 elif not (file.is_relative_to(root) or file in self.data or self.is_here(file)):

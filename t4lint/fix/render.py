@@ -86,6 +86,9 @@ class _Rendering:
         kind = kind_of(path, text)
         if kind == "notebook":
             return self._cells(path, text, origin, location)
+        if kind in ("shell", "yaml", "json") and origin.how in ("literal", "default", "derived"):
+            # what a program does that is no file of the project has the place of the command that starts it
+            raise NoPlace("the program is not in the project")
         form = "shell" if origin.how == "flag" else kind
         key = path, form
         if key not in self.targets:

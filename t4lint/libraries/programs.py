@@ -112,6 +112,11 @@ def chosen_bf16(call: Call) -> Abstract:
     return Const(supported, (*asked.origins, Step("target", note)))
 
 
+@calls("t4lint_programs.changed")
+def changed(call: Call) -> Abstract:
+    return Unknown("what the program makes of the model")
+
+
 @calls("t4lint_programs.batches")
 def batches(call: Call) -> Abstract:
     return Unknown("the batches of this program")

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import torch
 from peft import LoraConfig, get_peft_model
-from t4lint_programs import given
+from t4lint_programs import changed, given
 from transformers import (
     AutoModelForCausalLM,
     BitsAndBytesConfig,
@@ -73,7 +73,9 @@ if finetuning_args.finetuning_type == "lora":
             task_type="CAUSAL_LM",
         ),
     )
-elif finetuning_args.finetuning_type == "full" and not finetuning_args.pure_bf16:
+elif finetuning_args.finetuning_type != "full":
+    model = changed(model)  # oft, freeze: which parameters are trained is not followed
+elif not finetuning_args.pure_bf16:
     model = model.float()
 if finetuning_args.stage in ("pt", "sft"):
     Seq2SeqTrainer(model=model, args=training_args).train()

@@ -520,10 +520,11 @@ def main() -> int:
         on_the_cpu(options.write)
         return 0
     rows = joined(options.peaks)
-    parts = [
-        f"{len({row['model'] for row in rows})} timm models on an A100:", table(rows), worst(rows),
-        "BERT-large with the Trainer on a V100:", bert_table(), "Fakes of the CPU against its allocator:", cpu_table(),
-    ]  # fmt: skip
+    parts = [f"{len({row['model'] for row in rows})} timm models on an A100:", table(rows), worst(rows)]
+    if any(row["kind"] == "bert" for row in read(TRACES)):
+        parts += ["BERT-large with the Trainer on a V100:", bert_table()]
+    if ON_CPU.exists():
+        parts += ["Fakes of the CPU against its allocator:", cpu_table()]
     text = "\n\n".join(parts)
     print(text)
     if options.write:

@@ -265,3 +265,34 @@ def test_what_programs_print_save_and_draw(tmp_path: Path) -> None:
     """
     report = verified(tmp_path, script, "--steps", "2")
     assert report["errors"] == [], report["said"]
+
+
+def test_the_end_waits_for_threads_that_run(tmp_path: Path) -> None:
+    """The interpreter ends a thread that comes back to Python after it, and with it, in C++, the process."""
+    script = """
+        import threading
+        import time
+
+        from t4lint.record.inside import phantom
+
+        ended = []
+
+
+        def work():
+            until = time.monotonic() + 0.5
+            while time.monotonic() < until:
+                sum(range(1000))
+            ended.append(True)
+
+
+        sleeper = threading.Event()
+        threading.Thread(target=work, daemon=True).start()
+        threading.Thread(target=sleeper.wait, daemon=True).start()
+        phantom._wait_for_threads()
+        print(ended)
+    """
+    (tmp_path / "end.py").write_text(textwrap.dedent(script), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    called = [sys.executable, "end.py"]
+    done = subprocess.run(called, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == ("[True]\n" if sys.platform == "linux" else done.stdout), done.stderr

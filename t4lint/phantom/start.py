@@ -62,6 +62,7 @@ class Phantom:
                 self._label(getattr(part, "absmax", None), "weights")
 
     def _label(self, tensor: Any, kind: str) -> None:
+        tensor = getattr(tensor, "_local_tensor", tensor)  # of a DTensor: this rank's share
         if hasattr(tensor, "untyped_storage"):
             self.ledger.label(tensor.untyped_storage(), kind)
 

@@ -1,7 +1,7 @@
 """The phantom as a device of the recorder: started where it is asked for, it writes into the same journal."""
 
 # os.path is loaded anyway; pathlib would cost every process its import.
-# ruff: noqa: PTH100, PTH118, PTH120
+# ruff: noqa: PTH100, PTH112, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,10 @@ from . import frames, journal
 from .state import state
 
 PACKAGE = "_t4lint_phantom"
-LEAVING = 0.1  # seconds that threads get to leave Python
+LEAVING = 0.1  # seconds that threads get to leave Python, where nobody says whether they have
+LONGEST = 5.0  # seconds that they get at most
+LOOK = 0.02  # seconds between two looks at them
+STILL = 4  # looks in a row that find all of them asleep, without a tick of the CPU in between
 
 
 class _Device:
@@ -130,10 +134,42 @@ def tell() -> None:
     end the process with a signal.
     """
     if _device.phantom is not None:
-        time.sleep(LEAVING)
+        _wait_for_threads()
         journal.emit("held", **_device.phantom.ledger.summary())
         for number, moment in enumerate(_device.phantom.ledger.moments()):
             journal.emit("fill", number=number, **moment)
+
+
+def _wait_for_threads() -> None:
+    """Until all other threads of the process sleep: on a machine with much to do that may take a while."""
+    end = time.monotonic() + LONGEST
+    before, still = _threads(), 0
+    if before is None:
+        time.sleep(LEAVING)
+        return
+    while still < STILL and time.monotonic() < end:
+        time.sleep(LOOK)
+        now = _threads()
+        asleep = now is not None and all(state == "S" for state, _, _ in now.values())
+        still = still + 1 if asleep and now == before else 0
+        before = now
+
+
+def _threads() -> dict[str, tuple[str, str, str]] | None:
+    """State and ticks of the CPU (user, system) of each other thread, as Linux tells them; None elsewhere."""
+    folder, own = "/proc/self/task", str(threading.get_native_id())
+    found = {}
+    try:
+        for name in os.listdir(folder):
+            if name != own:
+                with open(os.path.join(folder, name, "stat"), encoding="utf-8") as file:
+                    fields = file.read().rpartition(")")[2].split()
+                found[name] = (fields[0], fields[11], fields[12])
+    except FileNotFoundError:  # one has just ended, or there is no such folder
+        return found if os.path.isdir(folder) else None
+    except OSError:
+        return None
+    return found
 
 
 def _library(name: str) -> Callable[[Any], None]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, SetValue, rule
-from t4lint.trace import Attention, Call, Trace
+from t4lint.trace import Attention, Call, Trace, TrainerFile
 
 # Arguments and classes.
 LEANING = ("packing", "padding_free", "sliding_window", "use_sliding_window", "DataCollatorWithFlattening")
@@ -54,7 +54,7 @@ def _given(call: Call, name: str) -> bool:
     "first forward pass.",
     help='Use `attn_implementation="sdpa"`.',
     triggers=("flash",),
-    reads=(Attention, Call),
+    reads=(Attention, Call, TrainerFile),
     fix="safe",
     fixes=_fixes,
     fix_title="Use SDPA",
@@ -70,6 +70,20 @@ def flash_attention_backend(trace: Trace) -> Iterator[Candidate]:
                 blame=attention.implementation,
                 words={"implementation": attention.implementation.it},
             )
+
+    for file in trace.all(TrainerFile):
+        if file.role == "axolotl":
+            yield from _asked_in_a_file(file)
+
+
+def _asked_in_a_file(file: TrainerFile) -> Iterator[Candidate]:
+    """axolotl's own names: `flash_attention: true` is FlashAttention 2 (axolotl 0.19, utils/schemas/enums.py)."""
+    own = file.fields.get("flash_attention")
+    if own is not None:
+        yield Candidate(file, own.equals(True), blame=own, words={"implementation": "flash_attention_2"})
+    named = file.fields.get("attn_implementation")
+    if named is not None:
+        yield Candidate(file, named.test(_needs_ampere), blame=named, words={"implementation": named.it})
 
 
 def _needs_ampere(implementation: object) -> bool:

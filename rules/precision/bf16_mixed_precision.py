@@ -37,7 +37,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, RenameArgument, SetValue, rule
-from t4lint.trace import FALSE, NOT_SAID, Autocast, Call, Engine, Fact, Model, Predicate, Step, Trace, Value
+from t4lint.trace import (
+    FALSE,
+    NOT_SAID,
+    Autocast,
+    Call,
+    Engine,
+    Fact,
+    Model,
+    Predicate,
+    Step,
+    Trace,
+    TrainerFile,
+    Value,
+)
 from t4lint.trace.questions import asked_for_bf16, on_gpu, trains_on_cpu
 
 SLOW = "its matrix products run emulated, at about 2.2 TFLOPS against 42 in fp16"
@@ -65,7 +78,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     help="Use fp16 with gradient scaling instead (`fp16=True`, or autocast to `torch.float16` with a `GradScaler`), "
     "and keep the weights that are trained in float32.",
     triggers=("bf16", "bfloat16"),
-    reads=(Engine, Autocast, Call, Model, Predicate, Step),
+    reads=(Engine, Autocast, Call, Model, Predicate, Step, TrainerFile),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Use fp16 instead",
@@ -85,9 +98,15 @@ def bf16_mixed_precision(trace: Trace) -> Iterator[Candidate]:
         if asked_for_bf16(trace, region.dtype) or asked_for_bf16(trace, region.enabled):
             asked &= FALSE
         yield _candidate(trace, region, asked, region.dtype, "This autocast region", _refused(trace, "autocast"))
+    for file in trace.all(TrainerFile):
+        if file.role == "axolotl" and "bf16" in file.fields:
+            said = file.fields["bf16"]
+            yield _candidate(trace, file, said.equals(True), said, "This configuration", False)
 
 
-def _candidate(trace: Trace, event: Engine | Autocast, when: Fact, blame: Value, what: str, refused: bool) -> Candidate:
+def _candidate(
+    trace: Trace, event: Engine | Autocast | TrainerFile, when: Fact, blame: Value, what: str, refused: bool
+) -> Candidate:
     weights = tuple(model for model in trace.all(Model) if model.requested_dtype.it == "bfloat16")
     return Candidate(
         event,

@@ -31,11 +31,10 @@ def look(m: Machine, node: cst.Try | cst.TryStar) -> None:
     """Say what the handlers of a `try` do on the GPU when memory has run out; once for each of them."""
     done: set[int] = m.globals.setdefault("$handlers", set())
     for handler in node.handlers:
-        if id(handler) in done or not catches(m, handler):
+        if id(handler) in done:
             continue
         done.add(id(handler))
-        text = m.frames[-1].source.code(handler)
-        if not any(release in text for release in RELEASES):
+        if catches(m, handler) and not any(word in m.frames[-1].source.code(handler) for word in RELEASES):
             _say(m, handler)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from t4lint.findings import Problem
 from t4lint.sources.configs import YAML_SUFFIXES, ConfigNode, config_from, kind_of_config
 from t4lint.sources.document import Document
+from t4lint.sources.environment import ELSEWHERE
 from t4lint.trace import Origin, TrainerFile, Value
 
 # words that such a file holds: without them it is not parsed
-SIGNS = {"axolotl": ("base_model", "datasets"), "torchtune": ("_component_", "optimizer")}
+SIGNS = {"axolotl": ("base_model", "micro_batch_size"), "torchtune": ("_component_", "optimizer")}
 MAX_TEXT = 200_000  # characters
 MAX_DEPTH = 3
 
@@ -20,6 +21,8 @@ def trainer_file(document: Document) -> TrainerFile | None:
     """The trainer that a file configures, with its plain values by dotted key; None for any other file."""
     text = document.text
     if document.file.suffix.lower() not in YAML_SUFFIXES or len(text) > MAX_TEXT:
+        return None
+    if ELSEWHERE.search(document.path.lower()):
         return None
     if not any(all(word in text for word in words) for words in SIGNS.values()):
         return None

@@ -119,7 +119,7 @@ def _candidate(
 
 
 def _spoken_for(trace: Trace, engine: Engine) -> bool:
-    """Another rule names the cause: TRL's own default, a guard, or both flags at once (which raises)."""
+    """Another rule names the cause: TRL's own default, `auto`, a guard, or both flags at once (which raises)."""
     value = engine.mixed_precision
     first = value.origins[0] if value.origins else None
     by_default = engine.role.endswith("Config") and first is not None and first.how == "default" and not first.location
@@ -127,7 +127,8 @@ def _spoken_for(trace: Trace, engine: Engine) -> bool:
         call.where == engine.where and all(call.arguments.get(flag, NOT_SAID).it is True for flag in ("fp16", "bf16"))
         for call in trace.all(Call)
     )
-    return by_default or both or asked_for_bf16(trace, value)
+    left_to_it = first is not None and first.note == "bf16: auto"  # bf16-auto speaks
+    return by_default or both or left_to_it or asked_for_bf16(trace, value)
 
 
 def _refused(trace: Trace, role: str) -> bool:

@@ -2788,7 +2788,7 @@ def test_hardware_with_bf16_is_left_alone(place: str) -> None:
 
 
 def test_a_bucket_is_a_warning_where_it_is_two_or_the_card_is_full() -> None:
-    two, full = bucket(written(5e8)), step(peak=Value((13 * GIB, 14 * GIB)))
+    two, full = bucket(written(5e8)), step(peak=Value((13.8 * GIB, 14 * GIB)))
     one = replace(two, options={**two.options, "overlap_comm": Value(False)})
     found = [
         judge("deepspeed-bucket-too-large", trace(*events))[0].severity for events in ((one,), (two,), (one, full))

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, SetValue, rule
-from t4lint.trace import TRUE, Fact, Step, Trace, Value, Wrap
+from t4lint.trace import FALSE, TRUE, Fact, Step, Trace, Value, Wrap
 
 LARGE = 500_000_000  # elements
 SMALL = 100_000_000
@@ -83,12 +83,14 @@ def deepspeed_bucket_too_large(trace: Trace) -> Iterator[Candidate]:
 
 
 def _tight(trace: Trace, taken: float) -> Fact:
-    """Do the buffers push the most that a step may take over the card? Unknown without a prediction that is bounded."""
-    gpu, peaks = trace.target.gpu, [step.peak for step in trace.all(Step)]
-    bounded = [peak.it[1] for peak in peaks if isinstance(peak.it, tuple) and peak.it[1] != float("inf")]
-    if gpu is None or not bounded:
+    """Is the card too full for the buffers for certain, or has it room for certain? Else unknown."""
+    gpu, peaks = trace.target.gpu, [step.peak.it for step in trace.all(Step)]
+    bands = [band for band in peaks if isinstance(band, tuple)]
+    if gpu is None or not bands:
         return Fact(None)
-    return Fact(max(bounded) + taken > gpu.usable_bytes)
+    if max(low for low, _ in bands) + taken > gpu.usable_bytes:
+        return TRUE
+    return FALSE if max(high for _, high in bands) + taken <= gpu.usable_bytes else Fact(None)
 
 
 def _number(value: Value) -> Value:

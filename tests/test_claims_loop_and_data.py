@@ -528,3 +528,95 @@ def test_padding_on_the_right_does_not_change_a_causal_model() -> None:
         assert torch.allclose(
             model(input_ids=ids).last_hidden_state, model(input_ids=padded).last_hidden_state[:, :3], atol=1e-5
         )
+
+
+# --- what outlives an iteration ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("backward", "detached", "alive"),
+    [(None, False, True), (False, False, False), (True, False, True), (None, True, False)],
+)
+def test_a_kept_loss_keeps_the_activations_that_no_backward_freed(
+    backward: bool | None, detached: bool, alive: bool
+) -> None:
+    """`backward` is None where there is none, else its `retain_graph`."""
+    import weakref
+
+    import torch
+
+    weight = torch.rand(4, requires_grad=True)
+    kept = []
+    saved: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        copy = tensor.clone()  # stands for the activation: only the graph holds it
+        saved.append(weakref.ref(copy))
+        return copy
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = (weight.exp() * weight).sum()
+    if backward is not None:
+        loss.backward(retain_graph=backward)
+    kept.append(loss.detach() if detached else loss)
+    del loss
+    assert kept
+    assert any(reference() is not None for reference in saved) is alive
+
+
+# --- defaults and refusals of trainers ---------------------------------------------------------------------------
+
+
+def test_the_defaults_of_loaders() -> None:
+    import inspect
+
+    from torch.utils.data import DataLoader
+
+    defaults = inspect.signature(DataLoader).parameters
+    assert defaults["num_workers"].default == 0
+    transformers = pytest.importorskip("transformers")
+    fields = transformers.TrainingArguments.__dataclass_fields__
+    assert fields["dataloader_num_workers"].default == 0
+    assert fields["dataloader_pin_memory"].default is True
+    assert fields["dataloader_persistent_workers"].default is False
+
+
+def test_persistent_workers_of_a_trainer_pass_until_its_loader_is_built(tmp_path: Any) -> None:
+    pytest.importorskip("accelerate")
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    args = transformers.TrainingArguments(
+        str(tmp_path), dataloader_persistent_workers=True, use_cpu=True, report_to=[], remove_unused_columns=False
+    )
+    trainer = transformers.Trainer(torch.nn.Linear(1, 1), args, train_dataset=Numbers())
+    with pytest.raises(ValueError, match="persistent_workers"):
+        trainer.get_train_dataloader()
+
+
+def test_outside_accumulate_every_batch_steps() -> None:
+    pytest.importorskip("accelerate")
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
+    net = torch.nn.Linear(1, 1)
+    optimizer = accelerator.prepare(torch.optim.SGD(net.parameters(), lr=1.0))
+    before = net.weight.detach().clone()
+    net(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    assert not torch.equal(before, net.weight)
+    before = net.weight.detach().clone()
+    with accelerator.accumulate(net):
+        net(torch.ones(1, 1)).sum().backward()
+        optimizer.step()
+    assert torch.equal(before, net.weight)
+
+
+def test_bytes_of_an_array() -> None:
+    numpy = pytest.importorskip("numpy")
+    import torch
+
+    assert numpy.zeros((10, 84, 84, 4), dtype="uint8").nbytes == 10 * 84 * 84 * 4
+    assert numpy.zeros((10, 3)).nbytes == 10 * 3 * 8
+    assert torch.zeros(10, 3).nbytes == 10 * 3 * 4

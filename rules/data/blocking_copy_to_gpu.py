@@ -17,7 +17,8 @@ nothing and are not reported.
 
 ## Sources
 
-* copy benchmark: stas00/ml-engineering; PyTorch tutorial on `non_blocking` and pinned memory (2.13)
+* copy benchmark: stas00/ml-engineering; PyTorch tutorial on `non_blocking` and pinned memory (2.13). It takes a GPU to see, so no
+  test here can show it
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Outputs, checkpoints and single large files on such a mount are not reported.
 ## Sources
 
 * googlecolab/colabtools#1691 and #352, ultralytics/ultralytics#10340; Google Cloud documentation of `/gcs` mounts and of
-  the file cache of gcsfuse 2.0; torchvision 0.28 `datasets/folder.py`
+  the file cache of gcsfuse 2.0; torchvision 0.28 `datasets/folder.py`. No test here can show it: it takes such a mount
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ is not reported, and one whose batches go to an unknown device is presumed to fe
 
 * torch 2.13 `utils/data/dataloader.py`; PyTorch tutorial on pinned memory and `non_blocking`; copy benchmark:
   stas00/ml-engineering; transformers 4.30 to 5.24 `training_args.py` for the default; link width of g4dn:
-  ec2instances.info, December 2025
+  ec2instances.info, December 2025. The defaults are shown by a test here; what they cost takes a GPU
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ shuffle, or whose samples are not understood are not reported.
 ## Sources
 
 * torch 2.13 `utils/data/dataloader.py`; transformers 4.30 to 5.24 `training_args.py` for the default; benchmark:
-  stas00/ml-engineering; virtual CPUs: providers' documentation, 2023 to 2025
+  stas00/ml-engineering; virtual CPUs: providers' documentation, 2023 to 2025. The defaults are
+  shown by a test here; what they cost takes a GPU
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ hundred steps costs little and is not reported.
 ## Sources
 
 * PyTorch 2.13 documentation of `torch.cuda.empty_cache`; huggingface/transformers#31372 and #31530; transformers 5.24
-  `training_args.py` (`torch_empty_cache_steps`)
+  `training_args.py` (`torch_empty_cache_steps`). It takes a GPU to see, so no test here can show it
 """
 
 from __future__ import annotations

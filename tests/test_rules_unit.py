@@ -2553,6 +2553,10 @@ def configures(trainer: str, **fields: Value) -> TrainerFile:
     return TrainerFile(where=at(1), role=trainer, fields=fields)
 
 
+def by_auto(precision: str) -> Value:
+    return Value(precision, (Origin("key", "bf16: auto", at(3)),))
+
+
 def recipe(dtype: Value) -> Trace:
     trained = {"dtype": dtype, "optimizer._component_": Value("torch.optim.AdamW")}
     return trace(TrainerFile(where=at(1), role="torchtune", fields=trained))
@@ -2563,6 +2567,8 @@ EMBEDDED = written(["embed_tokens"])
 AUTO = written("auto")
 CASES += [
     ("bf16-auto", "axolotl", [YES], trace(configures("axolotl", bf16=AUTO))),
+    ("bf16-auto", "axolotl in a run", [YES], trace(engine(by_auto("bf16")))),
+    ("bf16-mixed-precision", "axolotl's choice", [NO], trace(engine(by_auto("bf16")))),
     ("bf16-auto", "axolotl in fp16", [NO], trace(configures("axolotl", bf16=AUTO, fp16=written(True)))),
     ("torchtune-fp16", "fp16", [YES], recipe(written("fp16"))),
     ("torchtune-fp16", "fp32", [NO], recipe(written("fp32"))),

@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import AddImport, Candidate, Edit, SetArgument, rule
-from t4lint.trace import FALSE, Call, Trace, TrainerFile, Value
+from t4lint.trace import FALSE, Call, Engine, Trace, TrainerFile, Value
+from t4lint.trace.questions import left_to_auto
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
@@ -45,7 +46,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     message="{what} bf16 here, which a T4 emulates: the check that picks it counts emulation.",
     help="Ask for fp16: `dtype=torch.float16` in Lightning's plugin, `bf16: false` and `fp16: true` in axolotl.",
     triggers=("BitsandbytesPrecision", "bf16: auto"),
-    reads=(Call, TrainerFile),
+    reads=(Call, Engine, TrainerFile),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Compute in fp16",
@@ -60,6 +61,10 @@ def bf16_auto(trace: Trace) -> Iterator[Candidate]:
             four_bits = call.arguments["mode"].test(lambda mode: not str(mode).startswith("int8"))
             words = {"what": "Without `dtype` the 4-bit layers compute in"}
             yield Candidate(call, four_bits & call.arguments["dtype"].equals(None), words=words)
+    for engine in trace.all(Engine):
+        if left_to_auto(engine.mixed_precision):
+            words = {"what": "`auto` turns into"}
+            yield Candidate(engine, engine.mixed_precision.equals("bf16"), blame=engine.mixed_precision, words=words)
     for file in trace.all(TrainerFile):
         auto = file.fields.get("bf16", Value(None))
         if file.role == "axolotl" and auto.it is not None:

@@ -51,7 +51,7 @@ from t4lint.trace import (
     TrainerFile,
     Value,
 )
-from t4lint.trace.questions import asked_for_bf16, on_gpu, trains_on_cpu
+from t4lint.trace.questions import asked_for_bf16, left_to_auto, on_gpu, trains_on_cpu
 
 SLOW = "its matrix products run emulated, at about 2.2 TFLOPS against 42 in fp16"
 REFUSED = "this version of the libraries refuses it with an error"
@@ -127,8 +127,7 @@ def _spoken_for(trace: Trace, engine: Engine) -> bool:
         call.where == engine.where and all(call.arguments.get(flag, NOT_SAID).it is True for flag in ("fp16", "bf16"))
         for call in trace.all(Call)
     )
-    left_to_it = first is not None and first.note == "bf16: auto"  # bf16-auto speaks
-    return by_default or both or left_to_it or asked_for_bf16(trace, value)
+    return by_default or both or left_to_auto(value) or asked_for_bf16(trace, value)
 
 
 def _refused(trace: Trace, role: str) -> bool:

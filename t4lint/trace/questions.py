@@ -52,6 +52,11 @@ def asked_for_bf16(trace: Trace, value: Value) -> bool:
     )
 
 
+def left_to_auto(precision: Value) -> bool:
+    """Did a file of axolotl leave the precision to the library?"""
+    return bool(precision.origins) and precision.origins[0].note == "bf16: auto"
+
+
 def used_later(trace: Trace, model: Model) -> Fact:
     """Does anything compute after a model was made? A script that only loads and stores it does no arithmetic."""
     later = trace.events[trace.events.index(model) + 1 :]

@@ -191,7 +191,8 @@ def _phantom(interpreter: str | None, torch: bool) -> Check:
     from t4lint.phantom import start
 
     # Isolated, in an empty folder: a `torch.py` of the person's is not what is asked about.
-    out = _output([interpreter, "-I", "-c", start.TRIAL, str(Path(start.__file__).parent)], start.SECONDS)
+    place, limit = str(Path(start.__file__).parent), start.SECONDS
+    out = _output([interpreter, "-I", "-c", start.TRIAL, place, str(limit)], limit)
     if out is None:
         said = "your torch does not take it: runs are on the CPU instead"
         return Check("phantom T4", "missing", said, "torch 2.13 is what it is tested with")

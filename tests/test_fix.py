@@ -124,6 +124,14 @@ def test_offered_fixes_have_been_tried(tmp_path: Path) -> None:
     assert all(finding.fix is None for finding in check([tmp_path], Options(cwd=tmp_path)).findings)
 
 
+def is_python(text: bytes) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("shard", range(8))
 def test_whatever_is_fixed_parses_and_stays(shard: int, tmp_path: Path) -> None:
@@ -135,7 +143,7 @@ def test_whatever_is_fixed_parses_and_stays(shard: int, tmp_path: Path) -> None:
         done = fixed(folder, unsafe=True)
         for path, text in done.outcome.after.items():
             if path.endswith(".py"):
-                ast.parse(text)
+                assert is_python(text.encode()) or not is_python(done.outcome.before[path].encode())
         after, before, gone = (
             Counter((it.rule, it.location.path, it.severity) for it in findings)
             for findings in (check([folder], Options(cwd=folder)).findings, done.report.findings, done.outcome.fixed)
@@ -383,14 +391,6 @@ WRAPPERS = st.sampled_from(
 )
 TAILS = st.sampled_from(["", "\n", "# end", "\n\n\ny = [  # kept\n  1,\n]\n", "\tz = 1\n".lstrip("\t"), "é = 'ü'  \n"])
 SAFE = [program_of(path) for path in RESULTS if path.is_file() and not is_unsafe(program_of(path))]
-
-
-def is_python(text: bytes) -> bool:
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return False
-    return True
 
 
 @settings(max_examples=25, deadline=None)

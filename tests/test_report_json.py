@@ -32,6 +32,7 @@ def test_an_empty_report() -> None:
         "errors": [],
         "files": 12,
         "runs": [],
+        "notes": [],
     }
 
 
@@ -124,7 +125,7 @@ def test_file_names_that_are_no_text() -> None:
 def test_the_schema_names_every_field() -> None:
     found = schema()
     assert list(found["properties"]) == [
-        "version", "tool", "target", "findings", "memory", "errors", "files", "runs",
+        "version", "tool", "target", "findings", "memory", "errors", "files", "runs", "notes",
     ]  # fmt: skip
     assert found["$defs"]["Verdict"]["properties"]["verdict"]["enum"] == [
         "confirmed", "refuted", "undecided", "not exercised",

@@ -15,8 +15,9 @@ worker, since without workers pinning happens in the main thread, and copy with 
 ## When it is right to ignore it
 
 When the dataset yields CUDA tensors, which cannot be pinned; when host memory is the limit (Colab has about 12.7 GB,
-and pinned pages cannot be swapped out); when batches are tiny. A loader that only leaves the argument at its default
-is not reported, and one whose batches go to an unknown device is presumed to feed the GPU.
+and pinned pages cannot be swapped out); when batches are tiny. Where a language model is trained, whose batches are some
+thousands of token numbers, the finding is a note. A loader that only leaves the argument at its default is not reported,
+and one whose batches go to an unknown device is presumed to feed the GPU.
 
 ## Sources
 
@@ -30,8 +31,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, SetValue, rule
-from t4lint.trace import FALSE, Loader, Trace, Value
+from t4lint.trace import FALSE, Loader, Model, Trace, Value
 from t4lint.trace.questions import on_gpu
+
+OF_TOKENS = (
+    "ForCausalLM",
+    "LMHeadModel",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForMaskedLM",
+    "ForQuestionAnswering",
+)
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
@@ -45,20 +55,21 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     summary="A DataLoader that feeds the GPU does not pin its batches",
     message="The batches of this loader are not page-locked, so every copy to the T4 goes through an extra buffer and cannot overlap "
     "with computation.",
-    help="Write `pin_memory=True` and copy with `.to(device, non_blocking=True)`.",
+    help="Write `pin_memory=True` (for a Trainer `dataloader_pin_memory=True`) and copy with `.to(device, non_blocking=True)`.",
     triggers=("pin_memory", "pin-memory"),
-    reads=(Loader,),
+    reads=(Loader, Model),
     fix="safe",
     fixes=_fixes,
     fix_title="Pin the batches",
 )
 def pin_memory_disabled(trace: Trace) -> Iterator[Candidate]:
+    tokens = any(word in model.evidence for model in trace.all(Model) for word in OF_TOKENS)
     for loader in trace.all(Loader):
         unpinned = loader.pin_memory.equals(False)
         if unpinned.holds and not _written(loader.pin_memory):
             unpinned &= FALSE
         feeds_gpu = on_gpu(loader.device)
-        yield Candidate(loader, unpinned & feeds_gpu, blame=loader.pin_memory)
+        yield Candidate(loader, unpinned & feeds_gpu, blame=loader.pin_memory, severity="note" if tokens else None)
 
 
 def _written(value: Value) -> bool:

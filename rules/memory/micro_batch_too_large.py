@@ -77,8 +77,12 @@ def micro_batch_too_large(trace: Trace) -> Iterator[Candidate]:
         )
 
 
+# what a run's allocator holds besides, without a name that tells it from activations
+MAY_GROW = (*GROWS_WITH_BATCH, "temporary", "other", "workspace")
+
+
 def _grows(name: str) -> bool:
-    return name.lower().startswith(GROWS_WITH_BATCH)
+    return name.lower().startswith(MAY_GROW)
 
 
 def _state_bytes(step: Step, edge: int) -> float:

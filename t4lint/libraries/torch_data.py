@@ -148,6 +148,8 @@ def plain_iterable(m: Any, dataset: Instance, node: cst.BaseExpression, files: s
 def shuffled(call: Call, sampler: Abstract) -> Abstract:
     """Do batches come in random order: as it is asked for, or as the sampler in its place makes them."""
     asked = call.argument("shuffle", 2, Const(False))
+    if isinstance(asked, Const) and asked.value is None:  # the default since torch 2.0, which is no
+        asked = Const(False, asked.origins)
     if not isinstance(sampler, Const) or sampler.value == "none":
         return asked if isinstance(sampler, Const) else Unknown("the sampler decides the order")
     order = {"RandomSampler": True, "SequentialSampler": False}.get(str(sampler.value))

@@ -36,6 +36,7 @@ def document(report: Report, *, version: str) -> model.Report:
                 "errors": [{"path": it.path, "line": it.line, "message": it.message} for it in report.problems],
                 "files": report.files,
                 "runs": [_run(run) for run in report.runs],
+                "notes": list(report.notes),
             }
         )
     )

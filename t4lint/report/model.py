@@ -156,6 +156,7 @@ class Report(Model):
     errors: list[Error]
     files: int
     runs: list[Run]
+    notes: list[str] = []
 
 
 class FitFact(Model):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import threading
 from typing import Any
 
@@ -132,9 +133,8 @@ def _say_arguments(site: Site, arguments: Any, kwargs: dict[str, Any]) -> None:
 
 def _reentrant(options: Any) -> bool:
     """The kind of checkpointing that these options give: before transformers 5.0 the reentrant one by default."""
-    import transformers
-
-    default = int(str(transformers.__version__).partition(".")[0]) < 5
+    version = getattr(sys.modules.get("transformers"), "__version__", "")
+    default = int(str(version).partition(".")[0] or 5) < 5
     return bool(options.get("use_reentrant", default)) if isinstance(options, dict) else default
 
 

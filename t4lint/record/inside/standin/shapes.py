@@ -111,6 +111,8 @@ def _sizes(row: dict[str, str], kind: str) -> dict[str, Any]:
         fields.update(num_local_experts=experts, num_experts=experts, num_experts_per_tok=int(row["active_experts"]))
         if kind == "qwen3_moe":
             fields["moe_intermediate_size"] = wide
+    if kind == "electra":  # the small one has narrower embeddings, the others' are as wide as the model
+        fields["embedding_size"] = 128 if hidden == 256 else hidden
     return fields
 
 

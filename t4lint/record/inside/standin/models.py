@@ -9,6 +9,7 @@ what prepares images. The library then goes its own way, up to the weights: thes
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import tempfile
@@ -89,10 +90,9 @@ def _fields(name: str, subfolder: str) -> tuple[dict[str, Any], str] | None:
 
 def _kind_in(name: str) -> str:
     """The kind of model whose name is a part of this one, the longest first, as AutoConfig itself looks."""
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # type: ignore[import-not-found, unused-ignore]
-
+    mapping = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
     spelled = name.lower().replace("-", "_")
-    kinds = sorted(CONFIG_MAPPING.keys(), key=len, reverse=True)
+    kinds = sorted(mapping.keys(), key=len, reverse=True)
     return next((kind for kind in kinds if kind.replace("-", "_") in spelled and len(kind) > 2), "")
 
 

@@ -24,7 +24,7 @@ import pytest
 
 from t4lint.changes import OnlyNew, fix, write
 from t4lint.engine import Options, check
-from tests.test_fix import RESULTS, is_unsafe, program_of
+from tests.test_fix import RESULTS, is_python, is_unsafe, program_of
 
 pytestmark = pytest.mark.heavy
 
@@ -159,7 +159,7 @@ def _comes_and_goes(folder: Path, text: str, fault: Fault, number: int) -> bool:
         assert without_sources(now) == without_sources(whole)
         now = "".join(cells_of(now))
     expected = before + fault.after + after
-    ast.parse(now)
+    assert is_python(now.encode()) or not is_python(fault.before.encode())
     # An import that the fix needs goes among those of the file, unless it is there.
     changed = set(fault.after.splitlines()) ^ set(fault.before.splitlines())
     imports = {line for line in changed if line.startswith(("import ", "from "))}

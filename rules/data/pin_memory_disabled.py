@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, Loader, Model, Trace, Value
-from t4lint.trace.questions import on_gpu
+from t4lint.trace.questions import loads_any, on_gpu
 
 OF_TOKENS = (
     "ForCausalLM",
@@ -63,7 +63,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     fix_title="Pin the batches",
 )
 def pin_memory_disabled(trace: Trace) -> Iterator[Candidate]:
-    tokens = any(word in model.evidence for model in trace.all(Model) for word in OF_TOKENS)
+    tokens = loads_any(trace, OF_TOKENS)
     for loader in trace.all(Loader):
         unpinned = loader.pin_memory.equals(False)
         if unpinned.holds and not _written(loader.pin_memory):

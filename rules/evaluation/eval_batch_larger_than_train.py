@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Engine, Fact, Model, Step, Trace, Value
+from t4lint.trace.questions import loads_any
 
 SMALL_BATCH = 4
 LARGE_MODEL = 300_000_000
@@ -44,7 +45,7 @@ LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "Fo
     reads=(Engine, Model, Step),
 )
 def eval_batch_larger_than_train(trace: Trace) -> Iterator[Candidate]:
-    language = any(word in model.evidence for model in trace.all(Model) for word in LANGUAGE_MODELS)
+    language = loads_any(trace, LANGUAGE_MODELS)
     step = next(trace.all(Step), None)
     for engine in {engine.key: engine for engine in trace.all(Engine)}.values():
         if not engine.role.endswith(("Arguments", "Config")):

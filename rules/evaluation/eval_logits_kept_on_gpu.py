@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Call, Engine, Fact, Model, Trace, Value, unknown
+from t4lint.trace.questions import loads_any
 
 TRAINERS = ("transformers.Trainer", "trl.SFTTrainer")
 LARGE_OUTPUT = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")
@@ -46,7 +47,7 @@ REMEDIES = ("prediction_loss_only", "batch_eval_metrics", "eval_accumulation_ste
     reads=(Call, Engine, Model),
 )
 def eval_logits_kept_on_gpu(trace: Trace) -> Iterator[Candidate]:
-    large = any(word in model.evidence for model in trace.all(Model) for word in LARGE_OUTPUT)
+    large = loads_any(trace, LARGE_OUTPUT)
     for call in trace.all(Call):
         if call.function not in TRAINERS:
             continue

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Call, Fact, Model, Trace, Value
+from t4lint.trace.questions import loads_any
 
 TRAINERS = ("transformers.Trainer", "trl.SFTTrainer")
 LARGE_OUTPUT = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")
@@ -45,7 +46,7 @@ NOTHING = "without `compute_metrics` nothing is kept that it could move, so it d
 )
 def eval_logits_moved_to_host_ram(trace: Trace) -> Iterator[Candidate]:
     trainers = [call for call in trace.all(Call) if call.function in TRAINERS]
-    large = any(word in model.evidence for model in trace.all(Model) for word in LARGE_OUTPUT)
+    large = loads_any(trace, LARGE_OUTPUT)
     for call in trace.all(Call):
         steps = call.arguments.get("eval_accumulation_steps")
         if steps is None or len(trainers) != 1:

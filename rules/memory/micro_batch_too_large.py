@@ -38,7 +38,8 @@ from t4lint.trace import FALSE, Engine, Step, Trace
 from t4lint.trace.questions import on_gpu, one_sample, written_length
 
 GIB = 2**30
-GROWS_WITH_BATCH = ("activation", "logit", "attention", "input", "loss")
+# the last three are what a run's allocator holds besides, without a name that tells it from activations
+GROWS_WITH_BATCH = ("activation", "logit", "attention", "input", "loss", "temporary", "other", "workspace")
 
 
 @rule(
@@ -77,12 +78,8 @@ def micro_batch_too_large(trace: Trace) -> Iterator[Candidate]:
         )
 
 
-# what a run's allocator holds besides, without a name that tells it from activations
-MAY_GROW = (*GROWS_WITH_BATCH, "temporary", "other", "workspace")
-
-
 def _grows(name: str) -> bool:
-    return name.lower().startswith(MAY_GROW)
+    return name.lower().startswith(GROWS_WITH_BATCH)
 
 
 def _state_bytes(step: Step, edge: int) -> float:

@@ -309,6 +309,17 @@ def merge(into: DictValue, other: DictValue) -> None:
         into.state["complete"] = False
 
 
+def below(settings: DictValue, name: str) -> tuple[DictValue, str]:
+    """The table that holds the last part of a dotted name, and that part; tables on the way are made."""
+    *folders, last = name.split(".")
+    for folder in folders:
+        inner = settings.items.get(folder)
+        if not isinstance(inner, DictValue):
+            inner = settings.items[folder] = DictValue()
+        settings = inner
+    return settings, last
+
+
 def overrides(m: Any, into: DictValue, words: Any = None) -> None:
     """`trainer.precision=bf16` words: of the command line, or as given."""
     for word in m.arguments if words is None else words:
@@ -318,13 +329,7 @@ def overrides(m: Any, into: DictValue, words: Any = None) -> None:
         name, sign, text = word.text.lstrip("+").partition("=")
         if not sign or name.startswith("-"):
             continue
-        *folders, last = name.split(".")
-        target = into
-        for folder in folders:
-            inner = target.items.get(folder)
-            if not isinstance(inner, DictValue):
-                inner = target.items[folder] = DictValue()
-            target = inner
+        target, last = below(into, name)
         written = getattr(word, "step", None)
         step = Step("flag", word.text, location=word.location)
         if written is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from t4lint.interpret.values import NONE, Abstract, Class, Const, DictValue, ListValue, Object, Symbol, Unknown
 from t4lint.libraries import flags as command_line
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
-from t4lint.libraries.configs import by_dotted_name, from_document, merge
+from t4lint.libraries.configs import below, by_dotted_name, from_document, merge
 
 aliases({
     "lightning.pytorch.cli.LightningCLI": "lightning.cli.LightningCLI",
@@ -51,13 +51,7 @@ def read(m: Any, flags: command_line.Flags, defaults: Abstract | None) -> DictVa
     for name, words in flags.given.items():
         if name.startswith("$") or name in ("config", "c"):
             continue
-        *folders, last = name.split(".")
-        target = settings
-        for folder in folders:
-            inner = target.items.get(folder)
-            if not isinstance(inner, DictValue):
-                inner = target.items[folder] = DictValue()
-            target = inner
+        target, last = below(settings, name)
         target.items[last] = command_line.converted(words[:1], "guess", command_line.flag_step(name, words, flags))
     if flags.open or m.launch is None:
         settings.state["complete"] = False

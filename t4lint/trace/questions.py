@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from t4lint.trace.events import (
@@ -63,6 +63,11 @@ def used_later(trace: Trace, model: Model) -> Fact:
     if any(isinstance(event, (Forward, Backward, Step)) for event in later):
         return Fact(True)
     return ~trace.never(Forward, lambda event: FALSE)
+
+
+def loads_any(trace: Trace, kinds: Sequence[str]) -> bool:
+    """Is a model loaded or built whose class says one of these words, such as "ForCausalLM"?"""
+    return any(kind in model.evidence for model in trace.all(Model) for kind in kinds)
 
 
 def refused_by_scaler(trace: Trace, dtype: str) -> bool:

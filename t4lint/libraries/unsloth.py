@@ -12,11 +12,15 @@ from t4lint.libraries.api import Call, calls
     "unsloth.FastVisionModel.from_pretrained",
 )
 def load(call: Call) -> Abstract:
-    """A model and its tokenizer: fp16 on a GPU without bf16, whatever was asked for."""
+    """A model and its tokenizer: fp16 on a GPU without bf16, whatever was asked for; fp32 where all of it is trained."""
+    full = call.argument("full_finetuning", None, Const(False))
+    dtype: Abstract = Unknown("whether unsloth trains all weights, which it casts to float32 then")
+    if isinstance(full, Const):
+        dtype = Const("float32" if full.value else "float16")
     model = Object(
         "module",
         "unsloth.FastLanguageModel",
-        {"$dtype": Const("float16"), "$device": Const("cuda"), "training": Const(False), "$checkpoint": call.argument("model_name", 0),
+        {"$dtype": dtype, "$device": Const("cuda"), "training": Const(False), "$checkpoint": call.argument("model_name", 0),
          "$quantization": Const("4bit" if call.constant("load_in_4bit", None, True) else "none")},
     )  # fmt: skip
     return ListValue((model, Unknown("a tokenizer")), "tuple")

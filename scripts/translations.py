@@ -38,7 +38,7 @@ CONTEXTS = {
     "rule_pages.py": "page",
     "walkthrough.py": "page",
 }
-TOLD = ("cli.py", "ruleset.py", "settings.py", "baseline.py", "changes.py", "report/outputs.py", "devices/catalogue.py")
+TOLD = ("cli", "ruleset.py", "settings.py", "baseline.py", "changes.py", "report/outputs.py", "devices/catalogue.py")
 OF_PYTHON = "argparse"  # the context of sentences that Python's own argparse makes
 JOINED = {"{}, {}", "{} and {}"}  # words that rules join
 WIDTH = 100
@@ -108,11 +108,16 @@ def _spoken() -> Iterator[Entry]:
 
 def _told() -> Iterator[Entry]:
     """What errors say."""
-    for name in TOLD:
-        for node in ast.walk(ast.parse((ROOT / "t4lint" / name).read_text(encoding="utf-8"))):
+    for file in (file for name in TOLD for file in files_of(ROOT / "t4lint" / name)):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 if text := template(node.exc.args[0]):
                     yield Entry(GENERAL, "problem", text)
+
+
+def files_of(place: Path) -> list[Path]:
+    """The Python files of a folder, or one file."""
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
 
 
 def template(node: ast.expr) -> str | None:
@@ -127,9 +132,8 @@ def template(node: ast.expr) -> str | None:
 @cache
 def strings(folder: Path) -> frozenset[str]:
     """All strings in the Python files of a folder, or in one file."""
-    files = folder.rglob("*.py") if folder.is_dir() else [folder]
     found: set[str] = set()
-    for file in files:
+    for file in files_of(folder):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.expr) and (text := template(node)) is not None:
                 found.add(text)

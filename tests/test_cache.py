@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t4lint import cache, cli
+from t4lint.cli import check
+from t4lint.cli.inputs import wanted_outputs
 from t4lint.engine import Options, check_with_fixes
 from t4lint.sources import disk
 
@@ -236,7 +238,7 @@ def test_everything_that_is_looked_at_is_noted(project: Path, looked_at: tuple[l
     with disk.watched() as asked:
         parser = cli.parser().parse_args(["check", "."])
         parser.rest = []
-        cli._checked(parser, [Path()], None, cli._outputs([]))
+        check._checked(parser, [Path()], None, wanted_outputs([]))
     noted = {question[1:].partition(":")[2] if question[0] == "p" else question[1:] for question in asked}
     root = str(project)
     # What a listed folder holds is noted with its kind.

@@ -20,6 +20,7 @@ import pytest
 
 import t4lint
 from t4lint import cli, ruleset
+from t4lint.cli import flags, usage
 from t4lint.engine import Options
 from t4lint.findings import Finding, Problem, Report, Verdict
 from t4lint.rule import Rule, Severity
@@ -472,8 +473,8 @@ def test_targets_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_choices_are_those_of_the_vocabulary() -> None:
     from t4lint import rule
 
-    assert set(cli.SEVERITIES) == set(get_args(rule.Severity))
-    assert set(cli.CONFIDENCES) == set(get_args(rule.Confidence))
+    assert set(usage.SEVERITIES) == set(get_args(rule.Severity))
+    assert set(flags.CONFIDENCES) == set(get_args(rule.Confidence))
 
 
 # --- as a process of its own -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from t4lint import cli
+from t4lint import cli, settings
 from t4lint.asked import Asked, Flags, schema
 from t4lint.engine import check
 from t4lint.findings import Finding
@@ -377,6 +377,6 @@ def test_the_schema_and_the_reader_agree(text: str, capsys: pytest.CaptureFixtur
 
 
 def test_the_schema_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
-    shipped = Path(cli.__file__).with_name("t4lint.schema.json").read_text(encoding="utf-8")
+    shipped = Path(settings.__file__).with_name("t4lint.schema.json").read_text(encoding="utf-8")
     assert cli.main(["settings", "--schema"]) == 0
     assert json.loads(shipped) == schema() == json.loads(capsys.readouterr().out)

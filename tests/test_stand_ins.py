@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from t4lint.cli import _columns, parser
+from t4lint.cli.flags import _columns, parser
 from t4lint.record.inside.standin import asked, columns, pipelines, rows, shapes, words
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t4lint.devices import Target, find_target
-from t4lint.engine import Options, Session
+from t4lint.engine import Options, Session, report
 from t4lint.findings import Report
 from t4lint.fit_communication import Section, communication
 from t4lint.fit_evaluation import evaluation
@@ -77,8 +77,8 @@ def fit(paths: Sequence[Path], options: Options, given: Given | None = None) -> 
     for script in session.order(files):
         session.check_script(script)
     # Nothing is judged here, so no comment can be called unused.
-    report = replace(session.report(files), findings=(), suppressed=())
-    return FitReport(report, tuple(session.fits))
+    empty = replace(report(session, files), findings=(), suppressed=())
+    return FitReport(empty, tuple(session.fits))
 
 
 class _FitSession(Session):

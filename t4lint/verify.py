@@ -19,6 +19,7 @@ from typing import Any
 from t4lint import engine
 from t4lint.devices import Target, find_target
 from t4lint.engine import Options
+from t4lint.engine.reporting import unhidden
 from t4lint.findings import Finding, Problem, Report, RunInfo, Verdict, cell_source
 from t4lint.fix.loop import prove
 from t4lint.measure import Run, Texts, measure
@@ -190,7 +191,7 @@ def _wanted(
         if path.endswith(".ipynb"):
             session.read_notebook(options.cwd / path)
     held = [session.near(options.cwd / finding.location.path).of(finding) for finding in found]
-    return session.unhidden([finding for finding in held if finding is not None], [])
+    return unhidden(session, [finding for finding in held if finding is not None], [])
 
 
 def predict(argv: list[str], options: Options) -> Report:
@@ -205,7 +206,7 @@ def predict(argv: list[str], options: Options) -> Report:
         session = engine.Session(options)
         session.sources[COMMAND] = shlex.join(argv) + "\n"
         session.run(launch.file.resolve(), launch)  # unlike for a check, all files of the program are shown
-        return session.report([launch.file.resolve()])
+        return engine.report(session, [launch.file.resolve()])
     files = _named_files(argv, options.cwd)
     if files:
         return engine.check(files, options)

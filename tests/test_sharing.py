@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from t4lint import engine
-from t4lint.engine import Options, Session, check
+from t4lint.engine import Options, Session, check, session
 from t4lint.findings import Report
 from t4lint.interpret import launching, run
 from t4lint.interpret.project import Project
@@ -96,7 +96,7 @@ settings.more().append("bf16")
             files = session.collect([tmp_path / name for name in names])
             for file in files:
                 session.run(file, None)
-            report = session.report([*files, tmp_path / "settings.py"])
+            report = engine.report(session, [*files, tmp_path / "settings.py"])
             assert {f.location.path for f in report.findings if f.rule == "bf16-mixed-precision"} == {"changes.py"}
             assert sum(f.rule == "bf16-mixed-precision" for f in report.findings) >= 3
 
@@ -162,12 +162,12 @@ class TestBudget:
         for name in ("a", "b"):
             (tmp_path / f"{name}.py").write_text("import common\n" + long + TRAIN)
         (tmp_path / "c.py").write_text("import common\n" + TRAIN)
-        monkeypatch.setattr(engine, "MOST_STEPS", 50)
-        monkeypatch.setattr(engine, "LEAST_STEPS", 30)
+        monkeypatch.setattr(session, "MOST_STEPS", 50)
+        monkeypatch.setattr(session, "LEAST_STEPS", 30)
         report = check([tmp_path], Options(cwd=tmp_path))
         assert [f.location.path for f in report.findings] == ["c.py"]
         assert [note.partition(":")[0] for note in report.notes] == ["a.py", "a.py", "b.py"]
-        monkeypatch.setattr(engine, "MOST_STEPS", 10_000)
+        monkeypatch.setattr(session, "MOST_STEPS", 10_000)
         report = check([tmp_path], Options(cwd=tmp_path))
         assert [f.location.path for f in report.findings] == ["a.py", "b.py", "c.py"]
         assert report.notes == ()

@@ -1,186 +1,54 @@
-"""From paths to findings: documents, runs, traces, rules."""
+"""One invocation: the projects that were read, their runs, and the findings so far."""
 
 from __future__ import annotations
 
-import gc
 import os
-import re
-import shlex
-from collections import ChainMap, Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from functools import partial
-from hashlib import blake2b
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from t4lint.devices import Target, find_target
-from t4lint.findings import Finding, Problem, Related, Report, RunInfo, cell_source, in_order, text_at
-from t4lint.rule import CONFIDENCES, SEVERITIES, Candidate, Confidence, Edit, Rule, Severity
-from t4lint.ruleset import UnknownRule, named, rules, select
+from t4lint.devices import find_target
+from t4lint.engine.discovery import (
+    COMMANDS,
+    LAUNCHES,
+    PROSE,
+    is_script,
+    is_shell,
+    is_source,
+    launch_files,
+    launches_others,
+    python_files,
+    shell_files,
+)
+from t4lint.engine.finding import merged
+from t4lint.engine.judging import NO_RUN, judge_all
+from t4lint.engine.options import Held, Options, chosen_by, everywhere, settings_of, severities_of
+from t4lint.findings import Finding, Problem, RunInfo, cell_source
+from t4lint.rule import Edit, Rule
 from t4lint.sources import disk
 from t4lint.sources.configs import is_config
 from t4lint.sources.document import Document, LaunchCommand, ShellFragment
-from t4lint.sources.files import LARGEST, SHELL_SUFFIXES, SUFFIXES, display_path, find, kind_of, read
+from t4lint.sources.files import LARGEST, display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
-from t4lint.suppress import MARK, UNUSED
-from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, TrainerFile, Value
+from t4lint.suppress import MARK
+from t4lint.trace import Location
 
 if TYPE_CHECKING:
-    from t4lint.interpret.heard import Argument
     from t4lint.interpret.machine import Machine
     from t4lint.interpret.run import Interpretation
     from t4lint.interpret.worlds import Segment
-    from t4lint.sources.environment import Asked
     from t4lint.sources.notebook import NotebookDocument
 
-ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
 # Steps of the interpreter over the runs of scripts that belong together, about three minutes; and of a run after that.
 MOST_STEPS = 30_000_000
 LEAST_STEPS = 5_000
-# Texts of programs that may start other programs, and of commands that start training.
-COMMANDS = ("subprocess", "os.system", "os.popen", "nox")
-LAUNCHES = re.compile(r"[\"' ](?:python3?|torchrun|accelerate|deepspeed)\b|sys\.executable")
 OTHER_ACCELERATORS = frozenset({"torch_xla", "jax"})  # programs that import these are not judged
 MAX_PROGRAMS = 100  # commands that start programs of libraries, in one invocation: documentation may hold any number
 MAX_LAUNCHES = 16  # of one script; the rest are named in the report
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What an invocation asks for."""
-
-    target: str = "t4"
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
-    min_confidence: Confidence = "likely"
-    severity: Mapping[str, Severity] = field(default_factory=dict)  # of rules and families, in the place of their own
-    rule_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    own_rules: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    exclude_root: Path | None = None  # the folder that the patterns are relative to; without it each path given
-    versions: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path = field(default_factory=Path.cwd)
-    show_trace: bool = False
-    fixes: bool = False  # render the fixes of findings
-    near: Callable[[Path], Options] | None = None  # what holds for a file, where settings differ
-    texts: Mapping[str, str] = field(default_factory=dict)  # open buffers, by path as shown: each stands for that file
-    watch: Callable[[Argument], None] | None = None  # is told the arguments of the library calls of every run
-
-
-def everywhere(options: Options, **changes: Any) -> Options:
-    """Options with changes that hold for every file, whatever the settings near it say."""
-    nearest = options.near
-    if nearest is None:
-        return replace(options, **changes)
-    return replace(options, **changes, near=lambda file: replace(nearest(file), **changes))
-
-
-def near(options: Options, file: Path) -> Options:
-    """The options that hold for a file."""
-    return options if options.near is None else options.near(file)
-
-
-def chosen_by(options: Options) -> tuple[Rule, ...]:
-    """The rules that an invocation asks for."""
-    return select(options.select, options.ignore, options.extend_select, options.own_rules, options.rule_options)
-
-
-# Files that show commands to people, with places to fill in.
-PROSE = (".md", ".rst", ".ipynb", ".txt")
-
-# --- checking ----------------------------------------------------------------------------------------------------
-
-
-def check(paths: Sequence[Path], options: Options, helpers: Helpers | None = None) -> Report:
-    """Lint files and folders, alone or with helpers. Nothing of the user's is imported or run.
-
-    The report is the same with any helpers and with none.
-    """
-    session = Session(options)
-    with rare_collections():
-        files = session.collect(paths)
-        order = session.ordered(files)
-        parts = session.parts(order)
-        made = map(session.check_part, parts) if helpers is None else helpers.check(session, paths, parts)
-        session.take(order, made)
-        session.check_environment(files)
-        return session.report(files)
-
-
-# Objects more than those freed, from which on the collector looks for cycles: a syntax tree of 1,000 lines has about as many.
-COLLECT_AFTER = 100_000
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Collect garbage more rarely. Trees and values live until the end, and looking through them costs a fifth of the time."""
-    before = gc.get_threshold()
-    if 0 < before[0] < COLLECT_AFTER:
-        gc.set_threshold(COLLECT_AFTER, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def check_command(argv: Sequence[str], options: Options) -> Report:
-    """Lint exactly the run that a command starts."""
-    from t4lint.sources.shell import launches
-
-    text = shlex.join(argv) + "\n"
-    document = Document("<command line>", options.cwd / "<command line>", "shell", text)
-    session = Session(options)
-    session.sources[document.path] = text
-    started = [launch for launch in launches(document, options.cwd) if launch.file is not None]
-    if not started:
-        problem = Problem(document.path, f"no Python script to follow in this command: {text.strip()}")
-        return replace(session.report([]), problems=(problem,))
-    launch = started[0]
-    assert launch.file is not None
-    file = disk.real(launch.file)
-    session.shown = {display_path(file, options.cwd), document.path}
-    session.run(file, launch)
-    return session.report([file])
-
-
-# --- fixing ------------------------------------------------------------------------------------------------------
-
-
-def check_with_fixes(paths: Sequence[Path], options: Options, helpers: Helpers | None = None) -> Report:
-    """Lint, and offer the fixes that help, each of them tried."""
-    from t4lint.fix.loop import prove
-
-    report = check(paths, replace(options, fixes=True), helpers)
-    return prove(report, partial(recheck, paths, options), lambda path: text_of(path, options, report.sources))
-
-
-def recheck(
-    paths: Sequence[Path], options: Options, texts: Mapping[str, str], scripts: Sequence[str] | None = None
-) -> Report:
-    """Lint with other texts in the place of some files; with names of scripts only the runs of those."""
-    options = replace(options, texts={**options.texts, **texts}, fixes=scripts is None)
-    if scripts is None:
-        return check(paths, options)
-    session = Session(options)
-    files = session.collect(paths)
-    for script in scripts:
-        session.check_script(options.cwd / script)
-    return session.report(files)
-
-
-def text_of(path: str, options: Options, sources: Mapping[str, str]) -> str | None:
-    """The text of a file by its path as shown: the one that stands in its place, else the file's own."""
-    if path in options.texts:
-        return options.texts[path]
-    if path in sources and not path.endswith(".ipynb"):  # of a notebook they hold only the code
-        return sources[path]
-    document = read(options.cwd / path, path)
-    return None if isinstance(document, Problem) else document.text
 
 
 class Helpers(Protocol):
@@ -206,51 +74,6 @@ class Step:
     sources: dict[str, str]
     data: dict[Path, str]
     edits: list[tuple[str, Location, tuple[Edit, ...]]]  # with the rule's name
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What holds for some files: what was asked for, and what that means."""
-
-    options: Options
-    rules: tuple[Rule, ...]
-    target: Target
-    severities: Mapping[str, Severity]
-
-    def of(self, finding: Finding) -> Finding | None:
-        """A finding in one of the files as it is shown there; None where it is not wanted."""
-        if all(rule.name != finding.rule for rule in self.rules):
-            return None
-        if CONFIDENCES.index(finding.confidence) < CONFIDENCES.index(self.options.min_confidence):
-            return None
-        severity = self.severities.get(finding.rule)
-        return finding if severity is None else replace(finding, severity=severity)
-
-    def excludes(self, file: Path) -> bool:
-        root = self.options.exclude_root
-        if root is None or not self.options.exclude:
-            return False
-        from t4lint.settings import ignore_spec
-
-        relative = Path(os.path.relpath(file, root)).as_posix()
-        return not relative.startswith("..") and ignore_spec(self.options.exclude).match_file(relative)
-
-
-def _settings_of(options: Options) -> tuple[object, ...]:
-    """The part of options that may differ between files."""
-    it = options
-    selected = it.select, it.ignore, it.extend_select, it.own_rules, it.rule_options
-    return it.target, selected, it.min_confidence, it.severity, it.exclude, it.exclude_root, it.versions
-
-
-def _severities(options: Options) -> dict[str, Severity]:
-    """The severities by rule: what is said of a rule itself wins over what is said of its family."""
-    by_name = {
-        name: severity for name, severity in options.severity.items() if name in named([name], options.own_rules)
-    }
-    families = {name: severity for name, severity in options.severity.items() if name not in by_name}
-    by_family = {rule: it for name, it in families.items() for rule in named([name], options.own_rules)}
-    return {**by_family, **by_name}
 
 
 class Session:
@@ -308,9 +131,9 @@ class Session:
 
     def holding(self, options: Options) -> Held:
         for held in self.all_held:
-            if _settings_of(held.options) == _settings_of(options):
+            if settings_of(held.options) == settings_of(options):
                 return held
-        self.all_held.append(Held(options, chosen_by(options), find_target(options.target), _severities(options)))
+        self.all_held.append(Held(options, chosen_by(options), find_target(options.target), severities_of(options)))
         return self.all_held[-1]
 
     @property
@@ -810,6 +633,10 @@ class Session:
                 self.options.watch(argument)
         self.judge_all(result.machine, result.segments, number, launch is not None)
 
+    def judge_all(self, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
+        """Judge what one interpretation gave."""
+        judge_all(self, machine, segments, number, launched)
+
     def spend(self, machine: Machine, script: str) -> None:
         """Count the steps of a run. When all are spent, the next runs get few, and the report says so once."""
         if self.steps_left > 0:
@@ -828,57 +655,6 @@ class Session:
         source = machine.project.modules.get(file)
         if source is not None and not isinstance(source, Problem):
             self.judge_all(machine, uncalled_segments(machine, source), number, launched)
-
-    def judge_all(self, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
-        """Judge what one interpretation gave, by the rules that can have something to say about it."""
-        from t4lint.interpret.worlds import Worlds, with_presumption
-
-        known = {library: Value(version) for library, version in machine.versions.items()}
-        script = self.options.cwd / self.runs[number].script
-        present = self.present(machine)
-        chosen = [
-            rule
-            for rule in self.near(script).rules
-            if not set(rule.reads) <= FILES_ONLY and not present.isdisjoint(rule.triggers)
-        ]
-        for segment in segments:
-            worlds = Worlds(machine, segment, known, launched)
-            built: dict[Any, list[Trace]] = {}
-            steps: dict[Any, dict[int, Event]] = {}
-            for rule in chosen:
-                try:
-                    if rule.reads not in built:
-                        traces = [filled(trace, steps) for trace in worlds.traces(rule.reads)]
-                        built[rule.reads] = [with_presumption(t) for t in traces] if segment.uncalled else traces
-                    self.judge(rule, built[rule.reads], segment.uncalled, number)
-                except Exception as error:  # a fault in one rule must not take the others with it
-                    if os.environ.get("T4LINT_DEBUG"):
-                        raise
-                    text = f"the rule {rule.name} failed ({type(error).__name__}: {error}); please report it"
-                    self.problems.append(Problem(self.runs[number].script, text))
-
-    def present(self, machine: Machine) -> frozenset[str]:
-        """The triggers that stand in any text that the run consists of."""
-        texts: list[Path | str] = [*machine.project.modules, *machine.project.read_texts]
-        if machine.launch is not None:
-            texts.append(machine.launch.where.path)
-        # configurations that cells of a notebook write
-        made = [it.text for it in machine.project.documents.values() if it.kind != "python"]
-        words = {trigger for rule in self.rules for trigger in rule.triggers} if made else set()
-        in_made = frozenset(word for word in words if any(word in text for text in made))
-        return in_made.union(*(self.triggers_in(text, machine) for text in texts))
-
-    def triggers_in(self, file: Path | str, machine: Machine) -> frozenset[str]:
-        key = (file, len(self.all_held))
-        if key not in self.triggers:
-            if isinstance(file, Path):
-                source = machine.project.modules[file]
-                text = "" if isinstance(source, Problem) else source.document.text
-            else:
-                text = machine.project.read_texts.get(file) or self.sources.get(file, "")
-            words = {trigger for rule in self.rules for trigger in rule.triggers}
-            self.triggers[key] = frozenset(word for word in words if word in text)
-        return self.triggers[key]
 
     def versions_of(self, root: Path, script: Path, launch: LaunchCommand | None) -> dict[str, str]:
         """Pins of the project, of the script itself, of what installs before it starts it, and of the settings, which win.
@@ -905,293 +681,6 @@ class Session:
         own = inline(self.data.get(script, ""))
         return {**ranges, **pinned, **own, **pins, **self.near(script).options.versions}
 
-    # --- what is installed and rented ---
-
-    def check_environment(self, files: Sequence[Path]) -> None:
-        """Judge what the files themselves ask for, by the rules over files only; one trace for each project."""
-        if not any(FILES_ONLY.intersection(rule.reads) for rule in self.rules):
-            return
-        from t4lint.sources.environment import is_environment
-
-        asked = [file for file in files if is_environment(file.name.lower()) or file.suffix.lower() == ".ipynb"]
-        options = self.options
-        below = find(
-            self.folders, exclude=options.exclude, root=options.exclude_root, problems=[], wanted=is_environment
-        )  # fmt: skip
-        by_root: dict[Path, list[Path]] = {}
-        for file in dict.fromkeys([*asked, *islice(below, MAX_ENVIRONMENT_FILES)]):
-            by_root.setdefault(self.root_of(file), []).append(file)
-        for listed in by_root.values():
-            held = self.near(listed[0])
-            trace = self.environment_trace([file for file in listed if not self.is_excluded(file)], held.target)
-            for rule in held.rules:
-                if FILES_ONLY.intersection(rule.reads):
-                    self.judge(rule, [trace], False, NO_RUN)
-
-    def environment_trace(self, files: Sequence[Path], target: Target) -> Trace:
-        """What some files ask for, and the trainers that they configure, as events."""
-        from t4lint.sources.environment import libraries, machines
-        from t4lint.sources.trainers import trainer_file
-
-        events: list[Event] = []
-        for file in files:
-            notebook = self.notebooks.get(file)
-            read_as = self.read(file)
-            if isinstance(read_as, Problem):
-                continue
-            document = replace(read_as, text=notebook.listing) if notebook is not None else read_as
-            asked = libraries(read_as) if notebook is None else libraries_of_cells(notebook, read_as)
-            events += [requirement_of(it) for it in asked]
-            events += [
-                InstanceRequest(where=where, name=Value(name, (Origin("literal", name, where),)))
-                for name, where in machines(document)
-            ]
-            configured = trainer_file(document)
-            if configured is not None:
-                events.append(configured)
-            self.sources.setdefault(document.path, document.text)
-        return Trace("predicted", target, {}, tuple(events))
-
-    # --- judging ---
-
-    def judge(self, rule: Rule, traces: Sequence[Trace], uncalled: bool, run: int) -> None:
-        """Run a rule over the worlds of a segment; a candidate that holds in all of them is certain or likely."""
-        held: dict[tuple[Any, Location], list[tuple[int, Candidate]]] = {}
-        for number, trace in enumerate(traces):
-            for candidate in rule.judge(trace):
-                if candidate.when.holds:
-                    held.setdefault((candidate.event.key, place_of(candidate)), []).append((number, candidate))
-                    self.note_fix(rule, trace, candidate)
-        for found in held.values():
-            self.add(rule, found, len(traces), uncalled, run)
-
-    def add(self, rule: Rule, found: list[tuple[int, Candidate]], worlds: int, uncalled: bool, run: int) -> None:
-        candidate = found[0][1]
-        everywhere = len({number for number, _ in found}) == worlds and not any(c.event.guards for _, c in found)
-        confidence: Confidence = "possible"
-        if everywhere:
-            confidence = "likely" if uncalled or any(c.when.likely for _, c in found) else "certain"
-        place = self.options.cwd / (self.runs[run].script if run != NO_RUN else candidate.event.where.path)
-        runs = (run,) if run != NO_RUN else ()
-        finding = finding_from(rule, candidate, confidence, runs, self.texts, self.near(place).target)
-        key = (rule.name, finding.location)
-        self.found[key] = merged(self.found[key], finding) if key in self.found else finding
-
-    def note_fix(self, rule: Rule, trace: Trace, candidate: Candidate) -> None:
-        """What the rule would do about it, said while the trace is at hand."""
-        key = (rule.name, place_of(candidate))
-        if self.options.fixes and rule.fixes is not None and key not in self.edits:
-            self.edits[key] = rule, tuple(rule.fixes(trace, candidate))
-
-    def report(self, files: Sequence[Path]) -> Report:
-        findings = [
-            shown
-            for finding in self.found.values()
-            if self.is_shown(finding) and (shown := self.near(self.options.cwd / finding.location.path).of(finding))
-        ]
-        findings.sort(key=in_order)
-        findings, hidden = self.unhidden(self.fixable(numbered(findings, self.texts)), files)
-        paths = {f.location.path for f in findings} | {
-            o.location.path for f in findings for o in f.provenance if o.location
-        }
-        paths |= {r.location.path for f in findings for r in f.related}
-        return Report(
-            target=self.options.target,
-            findings=tuple(findings),
-            problems=tuple(dict.fromkeys(self.problems)),
-            runs=tuple(self.runs),
-            files=len(files),
-            trace=tuple(self.trace),
-            notes=tuple(dict.fromkeys(self.notes)),
-            suppressed=tuple(hidden),
-            checked=tuple(self.checked(files)),
-            rules=tuple(rule.name for rule in self.rules),
-            own_rules=tuple(rule for rule in self.rules if rule not in rules()) if self.options.own_rules else (),
-            sources={name: text for name, text in self.texts.items() if name.partition("\0")[0] in paths},
-        )
-
-    def fixable(self, findings: Sequence[Finding]) -> list[Finding]:
-        """The findings with the fixes that have a place in the text. Whether they help is not known yet."""
-        if not self.options.fixes:
-            return list(findings)
-        from t4lint.fix.render import rendered
-
-        found = []
-        for finding in findings:
-            rule, edits = self.edits.get((finding.rule, finding.location), (None, ()))
-            title = rule.fix_title or finding.help if rule is not None else ""
-            found.append(replace(finding, fix=rendered(edits, self.linted, finding.fix_safety, title)))
-        return found
-
-    def linted(self, path: str) -> str | None:
-        """The text of a file as it was linted, by its path as shown."""
-        return text_of(path, self.options, self.sources)
-
-    def unhidden(self, findings: list[Finding], files: Sequence[Path]) -> tuple[list[Finding], list[Finding]]:
-        """The findings that stay, comments that hide nothing among them, and those that a comment hides."""
-        from t4lint import suppress
-
-        texts = {display_path(file, self.options.cwd): text for file, text in self.data.items()} | self.sources
-        texts |= {display_path(file, self.options.cwd): it.listing for file, it in self.notebooks.items()}
-        notebooks = {display_path(file, self.options.cwd): text for file, text in self.notebook_texts.items()}
-        own = self.options.own_rules
-        names = suppress.Names(partial(meant, own=own), {rule.name for rule in self.rules}, not self.options.select)
-        judged = {display_path(file, self.options.cwd) for file in files if self.seen_whole(file)}
-        judged |= set(self.checked(files)) if self.folders else set()
-        shown, hidden = suppress.hide(findings, texts | notebooks, names, judged, report_unused=not self.problems)
-        shown = [it for it in shown if it.rule != UNUSED.name or self.reports_unused(it.location.path)]
-        shown.sort(key=in_order)
-        fresh = [finding for finding in shown if not finding.fingerprint]
-        fresh = numbered(fresh, texts)
-        self.sources |= {it.location.path: texts[it.location.path] for it in fresh}
-        return [*(finding for finding in shown if finding.fingerprint), *fresh], hidden
-
-    def checked(self, files: Sequence[Path]) -> list[str]:
-        """The files that were looked at: those found, and what a run has read besides in the folders named."""
-        folders = [display_path(folder, self.options.cwd) for folder in self.folders]
-        prefixes = tuple("" if folder == "." else f"{folder}/" for folder in folders)
-        read_too = [path for path in self.sources if path.startswith(prefixes) and not Path(path).is_absolute()]
-        return list(dict.fromkeys([*(display_path(file, self.options.cwd) for file in files), *read_too]))
-
-    def reports_unused(self, path: str) -> bool:
-        """Are comments that hide nothing to be reported in a file? They are no rule over a trace, but selected like one."""
-        options = self.near(self.options.cwd / path).options
-        own = options.own_rules
-        chosen = not options.select or UNUSED.name in named([*options.select, *options.extend_select], own)
-        return chosen and UNUSED.name not in named(options.ignore, own)
-
-    def seen_whole(self, file: Path) -> bool:
-        """Were all programs seen that use this file, so that a comment in it can be called unused?"""
-        return bool(self.folders) or "__main__" in self.data.get(file, "") or is_shell(file, self.data.get(file, ""))
-
-    def is_shown(self, finding: Finding) -> bool:
-        """Paths choose where findings show: at the place to edit, or at the statement that it is about."""
-        if self.shown is None:
-            return True
-        path = finding.location.path
-        if path in self.shown or any(key.path in self.shown for key in finding.keys):
-            return True
-        # launches and settings that a run was read with, in files that are not collected
-        return not is_source(path) and any((self.options.cwd / path).is_relative_to(folder) for folder in self.folders)
-
-
-def filled(trace: Trace, done: dict[Any, dict[int, Event]]) -> Trace:
-    """A trace with the quantities of its steps. `done` keeps them by what they are computed from, in one segment."""
-    from t4lint.interpret.worlds import QUANTIFIED
-    from t4lint.memory import fill
-
-    basis = (tuple(id(event) for event in trace.events if type(event) in QUANTIFIED), trace.gaps)
-    if basis not in done:
-        result = fill(trace)
-        done[basis] = {id(old): new for old, new in zip(trace.events, result.events, strict=True) if old is not new}
-        return result
-    steps = done[basis]
-    return replace(trace, events=tuple(steps.get(id(event), event) for event in trace.events)) if steps else trace
-
-
-def children(folder: Path) -> list[Path]:
-    """What a folder holds, by name; nothing where it cannot be listed."""
-    return [folder / name for name in disk.names(folder)]
-
-
-def is_shell(file: Path, text: str) -> bool:
-    return kind_of(file, text[:200].encode("utf-8", "replace")) == "shell"
-
-
-FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest, TrainerFile})
-MAX_ENVIRONMENT_FILES = 200
-NO_RUN = -1  # the number of the run that a finding over files alone belongs to
-
-
-def libraries_of_cells(notebook: NotebookDocument, document: Document) -> Iterator[Asked]:
-    """The libraries that the code cells of a notebook ask for, with their places."""
-    from t4lint.sources.environment import libraries
-
-    for cell, lines in enumerate(notebook.lines):
-        for asked in libraries(replace(document, text=notebook.sources[cell])) if lines else ():
-            where = asked.where
-            first, last = lines[where.line - 1], lines[min(where.end_line, len(lines)) - 1]
-            place = replace(where, line=first, end_line=last, cell=cell, cell_line=where.line)
-            yield replace(asked, where=place)
-
-
-def requirement_of(asked: Asked) -> Requirement:
-    """A library that a file asks for, as an event."""
-    need = asked.need
-    origins = (Origin("key", f"{need.name} {need.bounds.text if need.bounds else ''}".strip(), asked.where),)
-    bounds = need.bounds
-    return Requirement(
-        where=asked.where,
-        role=asked.how,
-        name=need.name,
-        version=Value(need.pin, origins),
-        low=Value(bounds.low if bounds else None, origins),
-        high=Value(bounds.high if bounds else None, origins),
-        elsewhere=Value(asked.elsewhere, origins),
-    )
-
-
-SOURCE_SUFFIXES = (*SUFFIXES, ".ipynb")
-MAX_SHELL_FILES = 500
-MAX_PYTHON_FILES = 3000  # that are searched for the name of a configuration
-MAX_LAUNCH_FILES = 300
-
-
-def is_script(text: str) -> bool:
-    """Does a file say that it is run, and not only imported?"""
-    return '__name__ == "__main__"' in text or "__name__ == '__main__'" in text
-
-
-def is_source(name: str) -> bool:
-    """Is a file of this name looked for in folders?"""
-    return name.endswith(SOURCE_SUFFIXES)
-
-
-def launches_others(file: Path, text: str) -> bool:
-    """Can a file start scripts: a shell script, a notebook, or one that was named and holds shell commands?"""
-    from t4lint.sources.launch_files import is_launch_file
-
-    return file.suffix.lower() == ".ipynb" or is_shell(file, text) or is_launch_file(file.name)
-
-
-def launch_files(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
-    """The files of a project that may hold launch commands, bounded."""
-    if any(disk.exists(root / mark) for mark in ROOT_MARKS):
-        below: Iterable[Path] = find([root], problems=[], wanted=wanted)
-    else:
-        below = (file for file in children(root) if disk.is_file(file) and wanted(file.name.lower()))
-    return list(islice(below, MAX_LAUNCH_FILES))
-
-
-def python_files(root: Path) -> list[Path]:
-    """The Python files of a project, bounded."""
-    marked = any(disk.exists(root / mark) for mark in ROOT_MARKS)
-    below = find([root], problems=[]) if marked else iter(file for file in children(root) if file.suffix == ".py")
-    return list(islice((file for file in below if file.suffix == ".py"), MAX_PYTHON_FILES))
-
-
-def shell_files(root: Path, given: Mapping[Path, str]) -> list[Path]:
-    """The shell files of a project: those that were given, and those found below its root."""
-    files = [file for file, text in given.items() if is_shell(file, text)]
-    if any(disk.exists(root / mark) for mark in ROOT_MARKS):
-        below: Iterable[Path] = (file for file in find([root], problems=[]) if file.suffix in SHELL_SUFFIXES)
-    else:
-        folders = [root, *(folder for folder in children(root) if disk.is_folder(folder))]
-        below = sorted(file for folder in folders for file in children(folder) if file.suffix in SHELL_SUFFIXES)
-    for file in below:
-        if len(files) >= MAX_SHELL_FILES:
-            break
-        files.append(file)
-    return list(dict.fromkeys(files))
-
-
-def meant(name: str, own: tuple[str, ...] = ()) -> set[str]:
-    """The rules that a name in a comment stands for; none where it is no rule and no family."""
-    try:
-        return named([name], own)
-    except UnknownRule:
-        return set()
-
 
 def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], cwd: Path) -> RunInfo:
     script = display_path(file, cwd)
@@ -1201,115 +690,3 @@ def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, st
     known = nodes.known and per_node.known and isinstance(nodes.it, int) and isinstance(per_node.it, int)
     processes = nodes.it * per_node.it if known else None
     return RunInfo(script, launch.text, f"{launch.where.path}:{launch.where.line}", dict(versions), processes)
-
-
-# --- findings ----------------------------------------------------------------------------------------------------
-
-
-def place_of(candidate: Candidate) -> Location:
-    """Where a finding lands: the first place in the origins of the blamed value, else the event's own statement."""
-    if candidate.blame is not None:
-        for origin in candidate.blame.origins:
-            if origin.location is not None:
-                return origin.location
-    return candidate.event.where
-
-
-def finding_from(
-    rule: Rule,
-    candidate: Candidate,
-    confidence: Confidence,
-    runs: tuple[int, ...] = (),
-    sources: Mapping[str, str] | None = None,
-    target: Target | None = None,
-) -> Finding:
-    """The finding that a candidate stands for. An error that is not certain is shown as a warning.
-
-    Messages say "T4"; where the program is meant for another GPU its name stands there.
-    """
-    severity: Severity = candidate.severity or rule.severity
-    if severity == "error" and confidence != "certain":
-        severity = "warning"
-    location = place_of(candidate)
-    words = {name: said(word) for name, word in candidate.words.items()}
-    provenance = candidate.blame.origins if candidate.blame is not None else ()
-    related = [
-        Related(event.where, type(event).__name__.lower())
-        for event in candidate.related
-        if event.where != candidate.event.where
-    ]
-    if candidate.event.where.path != location.path or not inside(location, candidate.event.where):
-        related.insert(0, Related(candidate.event.where, "takes effect here"))
-    return Finding(
-        rule=rule.name,
-        severity=severity,
-        confidence=confidence,
-        location=location,
-        message=about(rule.message, target).format(**words),
-        help=about(rule.help, target).format(**words) if "{" in rule.help else about(rule.help, target),
-        provenance=unique(provenance),
-        related=tuple(related),
-        runs=runs,
-        keys=(candidate.event.key,),
-        fix_safety=rule.fix,
-        fingerprint=fingerprint(rule.name, location, sources or {}),
-    )
-
-
-def about(text: str, target: Target | None) -> str:
-    """A text about the T4 as one about the GPU of a target."""
-    gpu = target.gpu if target is not None else None
-    if gpu is None or gpu.short_name == "T4" or "T4" not in text:
-        return text
-    article = "an" if gpu.short_name[0] in "AHLR" else "a"  # as the letter is spoken
-    text = re.sub(r"\b([Aa])n? T4\b", lambda found: f"{found[1]}{article[1:]} {gpu.short_name}", text)
-    return re.sub(r"\bT4(s?)\b", rf"{gpu.short_name}\1", text)
-
-
-def said(word: object) -> object:
-    """A named value as text in a message."""
-    if isinstance(word, Value):
-        return word.it if word.known else "an unknown value"
-    return word
-
-
-def unique(origins: Sequence[Origin]) -> tuple[Origin, ...]:
-    return tuple(dict.fromkeys(origins))
-
-
-def inside(location: Location, where: Location) -> bool:
-    return where.line <= location.line <= where.end_line
-
-
-def fingerprint(rule: str, location: Location, sources: Mapping[str, str]) -> str:
-    """Stable when lines move or are indented anew: the rule, the file and the words of the line."""
-    source, where = text_at(sources, location) or ("", location)
-    lines = source.splitlines()
-    text = " ".join(lines[where.line - 1].split()) if where.line <= len(lines) else ""
-    return blake2b(f"{rule}\0{location.path}\0{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def numbered(findings: Sequence[Finding], sources: Mapping[str, str]) -> list[Finding]:
-    """The findings with fingerprints that also tell equal lines of a file apart, by their order."""
-    seen: Counter[str] = Counter()
-    found = []
-    for finding in findings:
-        plain = fingerprint(finding.rule, finding.location, sources)
-        number = seen[plain]
-        seen[plain] += 1
-        text = f"{plain}\0{number}".encode()
-        found.append(replace(finding, fingerprint=blake2b(text, digest_size=16).hexdigest() if number else plain))
-    return found
-
-
-def merged(one: Finding, other: Finding) -> Finding:
-    """The same fault seen twice: the surer judgement stands, with the runs and events of both."""
-    better = max((one, other), key=lambda f: (CONFIDENCES.index(f.confidence), SEVERITIES.index(f.severity)))
-    return replace(
-        better,
-        runs=tuple(dict.fromkeys(one.runs + other.runs)),
-        keys=tuple(dict.fromkeys(one.keys + other.keys)),
-    )
-
-
-__all__ = ["Event", "Options", "UnknownRule", "check", "check_command", "finding_from", "rules", "select"]

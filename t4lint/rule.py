@@ -72,7 +72,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """Replace the expression at a value's origin by `text`, which is Python; on a command line a string loses its quotes."""
+    """Replace the expression at a value's origin by `text`, which is Python; on a command line a string loses its quotes.
+
+    The value of an environment variable too, wherever it is set.
+    """
 
     at: Place
     text: str
@@ -80,12 +83,16 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True)
 class SetArgument:
-    """Give a call the keyword argument `name=text`, whatever it had. `callee` picks the call where a statement has several."""
+    """Give a call the keyword argument `name=text`, whatever it had. `callee` picks the call where a statement has several.
+
+    `position` is where the argument may stand without its name.
+    """
 
     at: Place
     name: str
     text: str
     callee: str = ""
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,10 @@ class DropArgument:
 
 @dataclass(frozen=True, slots=True)
 class RenameArgument:
-    """Rename the argument, item of a dict or flag that gives a value. One that has the new name already takes the value."""
+    """Rename the argument, item of a dict, flag or environment variable that gives a value.
+
+    An argument that has the new name already takes the value.
+    """
 
     at: Place
     name: str
@@ -160,9 +170,60 @@ class DropUnusedImport:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class PassFunction:
+    """Hand a function over in the place of its call without arguments: `callee(f())` becomes `callee(f)`."""
+
+    at: Place
+    callee: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertInRange:
+    """A first line in the only `for` over a `range` that comes after a statement in its function.
+
+    `{name}` in `code` is what the statement assigns, `{count}` the variable of the loop.
+    """
+
+    at: Place
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddFlag:
+    """Give the launcher of a command (`torchrun`), or `docker run`, the flag `--name=text`.
+
+    `{NAME}` in `text` stands for an environment variable, whose value `variables` gives.
+    """
+
+    at: Place
+    name: str
+    text: str
+    variables: Mapping[str, Value] = field(default_factory=dict)
+    to: Literal["launcher", "container"] = "launcher"
+
+
+@dataclass(frozen=True, slots=True)
+class UseModule:
+    """Another module in `python -m module`."""
+
+    at: Place
+    module: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddVariable:
+    """Set an environment variable in a line before a command; a container gets it by a flag."""
+
+    at: Place
+    name: str
+    value: str
+
+
 Edit = (
     SetValue | SetArgument | AddArgument | DropArgument | RenameArgument | DropStatement | InsertBefore | InsertAfter
-    | AddImport | DropUnusedImport
+    | AddImport | DropUnusedImport | PassFunction | InsertInRange | AddFlag | AddVariable | UseModule
 )  # fmt: skip
 Fixes = Callable[[Trace, Candidate], Iterable[Edit]]
 

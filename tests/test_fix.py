@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import re
 import shutil
 import stat
 from collections import Counter
@@ -64,6 +65,11 @@ def is_unsafe(program: Path) -> bool:
     return any(data.startswith(b"# fix: unsafe") for data in files_of(program).values())
 
 
+def target(program: Path) -> str:
+    found = [re.search(rb"^#\s*target:\s*(\S+)$", data, re.MULTILINE) for data in files_of(program).values()]
+    return next((match[1].decode() for match in found if match), "t4")
+
+
 def copied(program: Path, folder: Path) -> None:
     if program.is_file():
         shutil.copy(program, folder / program.name)
@@ -87,13 +93,14 @@ def test_fixture(result: Path, tmp_path: Path) -> None:
     program = program_of(result)
     copied(program, tmp_path)
     own = (program.parent.name,) if program.parent.name in OFF else ()
-    done = fixed(tmp_path, unsafe=is_unsafe(program), extend_select=own)
+    given = {"extend_select": own, "target": target(program)}
+    done = fixed(tmp_path, unsafe=is_unsafe(program), **given)
     now = files_of(tmp_path)
     assert {name: data.decode() for name, data in now.items()} == {
         name: data.decode() for name, data in files_of(result).items()
     }
-    assert not fixed(tmp_path, unsafe=is_unsafe(program), extend_select=own).outcome.after
-    left = check([tmp_path], Options(cwd=tmp_path, extend_select=own)).findings
+    assert not fixed(tmp_path, unsafe=is_unsafe(program), **given).outcome.after
+    left = check([tmp_path], Options(cwd=tmp_path, **given)).findings
     gone = {(it.rule, it.severity) for it in done.outcome.fixed}  # a milder case of the rule may be left
     assert gone and not [it for it in left if (it.rule, it.severity) in gone]
 
@@ -101,7 +108,7 @@ def test_fixture(result: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("result", [it for it in RESULTS if is_unsafe(program_of(it))], ids=lambda it: it.name)
 def test_unsafe_fixes_are_not_applied_unasked(result: Path, tmp_path: Path) -> None:
     copied(program_of(result), tmp_path)
-    assert not fixed(tmp_path).outcome.after
+    assert not fixed(tmp_path, target=target(program_of(result))).outcome.after
 
 
 def test_each_rule_with_a_fix_has_a_result() -> None:

@@ -19,7 +19,9 @@ from t4lint.fix.render import rendered
 from t4lint.fix.text import Lines, NoPlace, Splice, edited, spliced
 from t4lint.rule import (
     AddArgument,
+    AddFlag,
     AddImport,
+    AddVariable,
     DropArgument,
     DropStatement,
     Edit,
@@ -405,3 +407,83 @@ def test_an_edit_of_cells_is_that_edit_and_nothing_else(
         edit
     ) in edits:  # the bytes around stay, which `edited` holds by construction; the edits are inside strings' lists
         assert edit.path == "a.ipynb" and edit.start <= edit.end
+
+
+# --- variables of the environment ---------------------------------------------------------------------------------
+
+
+def place_of(text: str, written: str, path: str = "run.sh") -> Location:
+    start = text.index(written)
+    (line, column), (end_line, end_column) = Lines(text).place(start), Lines(text).place(start + len(written))
+    return Location(path, line, column, end_line, end_column)
+
+
+def variable(text: str, name: str, value: str, written: str = "", path: str = "run.sh") -> Value:
+    return Value(value, (Origin("environment", f"{name}={value}", place_of(text, written or value, path)),))
+
+
+def after(text: str, edit: Edit, path: str = "run.sh") -> str | None:
+    fix = rendered([edit], {path: text}.get, "safe", "")
+    return None if fix is None else edited(text, fix.edits)
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "expected"),
+    [
+        ("export NCCL_DEBUG=INFO\n", "INFO", "export NCCL_DEBUG=WARN\n"),
+        ("export NCCL_DEBUG='INFO'\r\nx\r\n", "INFO", "export NCCL_DEBUG='WARN'\r\nx\r\n"),
+        ("export NCCL_DEBUG=${NCCL_DEBUG:-INFO}\n", "${NCCL_DEBUG:-INFO}", "export NCCL_DEBUG=${NCCL_DEBUG:-WARN}\n"),
+        ("env NCCL_DEBUG=INFO torchrun a.py\n", "NCCL_DEBUG=INFO", "env NCCL_DEBUG=WARN torchrun a.py\n"),
+        ("export NCCL_DEBUG=$LEVEL\n", "$LEVEL", None),  # what is behind the name is for others too
+    ],
+)
+def test_another_value_for_a_variable(text: str, written: str, expected: str | None) -> None:
+    assert after(text, SetValue(variable(text, "NCCL_DEBUG", "INFO", written), '"WARN"')) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("run.sh", "# OLD, see below\nexport OLD=1\n", "# OLD, see below\nexport NEW=1\n"),
+        ("Dockerfile", "FROM x\nENV OLD 1\n", "FROM x\nENV NEW 1\n"),
+        ("a.yaml", "env:\n  - name: 'OLD'  # why\n    value: '1'\n", "env:\n  - name: 'NEW'  # why\n    value: '1'\n"),
+        ("a.yaml", "env: [{name: OLD, value: 1}]\n", "env: [{name: NEW, value: 1}]\n"),
+        ("a.json", '{"env": {"OLD": "1"}}\n', '{"env": {"NEW": "1"}}\n'),
+        ("run.sh", "export OLD=1\nmpirun -x OLD python a.py\n", None),
+        ("run.sh", "export OLD=1\necho $OLD\n", None),
+        ("run.sh", "export OLD=1\nexport NEW=0\n", None),
+        ("run.sh", "export NOT_OLD=1\n", None),
+    ],
+)
+def test_another_name_for_a_variable(path: str, text: str, expected: str | None) -> None:
+    value = variable(text, "OLD", "1", path=path)
+    assert after(text, RenameArgument(value, "OLD", "NEW"), path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("run.sh", "srun bash -c 'torchrun a.py'\n", "srun bash -c 'torchrun --master_addr=$HOST a.py'\n"),
+        ("run.sh", "python -m torch.distributed.run \\\n  a.py\n", "python -m torch.distributed.run --master_addr=$HOST \\\n  a.py\n"),
+        ("Makefile", "train:\n\ttorchrun a.py\n", "train:\n\ttorchrun --master_addr=node0 a.py\n"),  # `$HOST` is `$H` there
+        ("a.yaml", "command:\n  - torchrun\n  - a.py\n", "command:\n  - torchrun\n  - --master_addr=node0\n  - a.py\n"),
+        ("a.yaml", "command: [torchrun, a.py]\n", "command: [torchrun, --master_addr=node0, a.py]\n"),
+        ("run.sh", "torchrun a.py || torchrun b.py\n", None),
+    ],
+)  # fmt: skip
+def test_a_flag_for_a_launcher(path: str, text: str, expected: str | None) -> None:
+    whole = Location(path, 1, 1, len(text.splitlines()), len(text.splitlines()[-1]) + 1)
+    assert after(text, AddFlag(whole, "master_addr", "{HOST}", {"HOST": Value("node0")}), path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("run.sh", "  torchrun a.py\n", "  export A=1\n  torchrun a.py\n"),
+        ("run.sh", "docker run x torchrun a.py\n", "docker run -e A=1 x torchrun a.py\n"),
+        ("a.yaml", "command: torchrun a.py\n", None),
+    ],
+)
+def test_a_variable_for_a_command(path: str, text: str, expected: str | None) -> None:
+    at = place_of(text, text.strip(), path)
+    assert after(text, AddVariable(at, "A", "1"), path) == expected

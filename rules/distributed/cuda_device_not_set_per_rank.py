@@ -23,11 +23,23 @@ that name `set_device`, `device_ids`, `LOCAL_RANK` or the variable anywhere are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddImport, Candidate, Edit, InsertAfter, rule
 from t4lint.trace import DeviceChoice, Fact, Forward, Launch, ProcessGroup, Trace, Wrap
 from t4lint.trace.questions import several_processes
+
+SETTING = ("torchrun", "torch.distributed.launch", "accelerate", "deepspeed")  # LOCAL_RANK, for each process
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """One line after the process group is made; a program that names `cuda:0` itself needs more than that."""
+    named = any(choice.index.it in ("cuda:0", 0) for choice in trace.all(DeviceChoice))
+    groups = [group for group in trace.all(ProcessGroup) if group.where.path == candidate.event.where.path]
+    if not named and len(groups) == 1 and any(launch.launcher in SETTING for launch in trace.all(Launch)):
+        yield InsertAfter(groups[0], 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))')
+        yield AddImport(groups[0], "os")
+        yield AddImport(groups[0], "torch")
 
 
 @rule(
@@ -38,6 +50,9 @@ from t4lint.trace.questions import several_processes
     help='Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` first, and pass `device_ids=[local_rank]`.',
     triggers=("DistributedDataParallel", "DDP"),
     reads=(Wrap, ProcessGroup, DeviceChoice, Launch, Forward),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Give each process its own GPU",
 )
 def cuda_device_not_set_per_rank(trace: Trace) -> Iterator[Candidate]:
     nccl = trace.ever(ProcessGroup, lambda group: group.backend.test(lambda name: name is None or "nccl" in str(name)))

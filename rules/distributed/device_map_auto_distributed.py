@@ -23,13 +23,20 @@ For inference. A single process is not reported, nor is one with `ACCELERATE_BYP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddImport, Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, NOT_SAID, Backward, EnvironmentVariable, Fact, Launch, Model, Step, Trace, unknown
 
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 BYPASS = "ACCELERATE_BYPASS_DEVICE_MAP"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """A copy on each process's own card."""
+    if candidate.blame is not None:
+        yield SetValue(candidate.blame, '{"": int(os.environ.get("LOCAL_RANK", 0))}')
+        yield AddImport(candidate.blame, "os")
 
 
 @rule(
@@ -41,6 +48,9 @@ BYPASS = "ACCELERATE_BYPASS_DEVICE_MAP"
     help="Give each process a copy on its own card: a `device_map` of the empty name to LOCAL_RANK, or drop the argument.",
     triggers=("device_map",),
     reads=(Model, Launch, Step, Backward, EnvironmentVariable),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Put a copy on the card of each process",
 )
 def device_map_auto_distributed(trace: Trace) -> Iterator[Candidate]:
     trains = trace.ever(Backward) | trace.ever(Step)

@@ -22,11 +22,16 @@ not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import Backward, Launch, ProcessGroup, Step, Trace, Wrap
 from t4lint.trace.questions import several_processes
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    if candidate.blame is not None:
+        yield SetValue(candidate.blame, '"nccl"')
 
 
 @rule(
@@ -38,6 +43,9 @@ from t4lint.trace.questions import several_processes
     help="Use `nccl`, or name no backend: torch then takes nccl for CUDA tensors.",
     triggers=("gloo",),
     reads=(ProcessGroup, Step, Backward, Wrap, Launch),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Use nccl",
 )
 def gloo_backend_on_cuda(trace: Trace) -> Iterator[Candidate]:
     groups = list(trace.all(ProcessGroup))

@@ -23,11 +23,20 @@ the number that `mp.spawn` hands to its function, which counts the processes of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddImport, Candidate, Edit, SetArgument, rule
 from t4lint.trace import OF_RANK, DeviceChoice, Launch, Trace
 from t4lint.trace.questions import follows, on_several_nodes
+
+SETTING = ("torchrun", "torch.distributed.launch", "accelerate", "deepspeed")  # LOCAL_RANK, for each process
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """Where `torch.cuda.set_device` picks it, and a launcher sets LOCAL_RANK."""
+    if candidate.event.role == "set_device" and any(it.launcher in SETTING for it in trace.all(Launch)):
+        yield SetArgument(candidate.event, "device", 'int(os.environ["LOCAL_RANK"])', "set_device", position=0)
+        yield AddImport(candidate.event, "os")
 
 
 @rule(
@@ -38,6 +47,9 @@ from t4lint.trace.questions import follows, on_several_nodes
     help='Pick it by `int(os.environ["LOCAL_RANK"])`.',
     triggers=("RANK", "rank"),
     reads=(DeviceChoice, Launch),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Use LOCAL_RANK",
 )
 def rank_used_as_local_rank(trace: Trace) -> Iterator[Candidate]:
     nodes = on_several_nodes(trace)

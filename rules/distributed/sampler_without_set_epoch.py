@@ -22,15 +22,19 @@ call it themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, InsertInRange, rule
 from t4lint.trace import Backward, Call, Fact, Loader, Step, Trace
 
 ENGINES = frozenset(
     {"accelerate", "lightning", "pytorch_lightning", "lightning_fabric", "ignite", "catalyst", "deepspeed"}
 )
 CREATED = "torch.utils.data.distributed.DistributedSampler"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    yield InsertInRange(candidate.event, "{name}.set_epoch({count})")
 
 
 @rule(
@@ -41,6 +45,9 @@ CREATED = "torch.utils.data.distributed.DistributedSampler"
     help="Call `sampler.set_epoch(epoch)` as the first line of the loop over epochs.",
     triggers=("DistributedSampler",),
     reads=(Call, Step, Backward, Loader),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Tell the sampler the epoch",
 )
 def sampler_without_set_epoch(trace: Trace) -> Iterator[Candidate]:
     samplers = [call for call in trace.all(Call) if call.function == CREATED]

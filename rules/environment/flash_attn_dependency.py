@@ -22,12 +22,17 @@ reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, DropStatement, Edit, rule
 from t4lint.trace import Fact, Requirement, Trace, release
 
 FIRST_WITHOUT = "2.0"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """A line of a requirements file; a command that installs it may do more."""
+    yield DropStatement(candidate.event)
 
 
 @rule(
@@ -39,6 +44,9 @@ FIRST_WITHOUT = "2.0"
     triggers=("flash-attn", "flash_attn"),
     reads=(Requirement,),
     verifiable=False,
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Do not require flash-attn",
 )
 def flash_attn_dependency(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or trace.target.gpu.capability >= (8, 0):

@@ -25,13 +25,17 @@ workers is not reported, nor is a launch in a Dockerfile, since what runs the im
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddFlag, Candidate, Edit, rule
 from t4lint.trace import FALSE, NOT_SAID, Fact, Launch, Loader, ProcessGroup, Trace
 from t4lint.trace.questions import uses_nccl
 
 LEAST = 256 * 2**20  # bytes; NCCL takes about 10 MB a channel and peer, a batch of images with four workers 100 MB
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    yield AddFlag(candidate.event, "shm-size", "1g", to="container")
 
 
 @rule(
@@ -42,6 +46,9 @@ LEAST = 256 * 2**20  # bytes; NCCL takes about 10 MB a channel and peer, a batch
     help="Give it more: `--shm-size=1g` or `--ipc=host`, `shm_size` in compose, a Memory emptyDir on /dev/shm in Kubernetes.",
     triggers=("docker", "podman", "image", "build"),
     reads=(Launch, Loader, ProcessGroup),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Give the container 1 GiB of shared memory",
 )
 def container_shm_too_small(trace: Trace) -> Iterator[Candidate]:
     for launch in trace.all(Launch):

@@ -22,13 +22,19 @@ When the program will never run on more than one node. A launch that is known to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddImport, Candidate, Edit, SetArgument, rule
 from t4lint.trace import OF_LOCAL_RANK, Call, Fact, Launch, ProcessGroup, Trace, Value
 from t4lint.trace.questions import follows, on_several_nodes
 
 SAMPLER = "torch.utils.data.distributed.DistributedSampler"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    function = "init_process_group" if isinstance(candidate.event, ProcessGroup) else "DistributedSampler"
+    yield SetArgument(candidate.event, "rank", 'int(os.environ["RANK"])', function)
+    yield AddImport(candidate.event, "os")
 
 
 @rule(
@@ -39,6 +45,9 @@ SAMPLER = "torch.utils.data.distributed.DistributedSampler"
     help='Use `int(os.environ["RANK"])` or `torch.distributed.get_rank()`.',
     triggers=("LOCAL_RANK", "local_rank"),
     reads=(ProcessGroup, Call, Launch),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Use RANK",
 )
 def local_rank_used_as_global_rank(trace: Trace) -> Iterator[Candidate]:
     nodes = on_several_nodes(trace)

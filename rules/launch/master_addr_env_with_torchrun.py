@@ -25,13 +25,31 @@ When the nodes' own environment sets `PET_MASTER_ADDR` or `PET_RDZV_ENDPOINT`, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddFlag, Candidate, Edit, rule
 from t4lint.trace import FALSE, NOT_SAID, Fact, Launch, Trace
 
 TORCHRUN = ("torchrun", "torch.distributed.launch")
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1", re.IGNORECASE)
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """The flags that hand the variables over; the rendezvous of another backend knows only an endpoint."""
+    launch = candidate.event
+    if not isinstance(launch, Launch) or candidate.blame is None:
+        return
+    variables = {"MASTER_ADDR": candidate.blame}
+    if "MASTER_PORT" in launch.environment:
+        variables["MASTER_PORT"] = launch.environment["MASTER_PORT"]
+    backend = launch.flags.get("rdzv_backend") or launch.environment.get("PET_RDZV_BACKEND")
+    if backend is not None and backend.it != "static":
+        port = "{MASTER_PORT}" if "MASTER_PORT" in variables else "29500"
+        yield AddFlag(launch, "rdzv_endpoint", f"{{MASTER_ADDR}}:{port}", variables)
+        return
+    yield AddFlag(launch, "master_addr", "{MASTER_ADDR}", variables)
+    if "MASTER_PORT" in variables and "master_port" not in launch.flags:
+        yield AddFlag(launch, "master_port", "{MASTER_PORT}", variables)
 
 
 @rule(
@@ -43,6 +61,9 @@ LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1", re.IGNORECASE)
     help='Hand it over: `--master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT"`.',
     triggers=("MASTER_ADDR",),
     reads=(Launch,),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Hand MASTER_ADDR over to torchrun",
 )
 def master_addr_env_with_torchrun(trace: Trace) -> Iterator[Candidate]:
     for launch in trace.all(Launch):

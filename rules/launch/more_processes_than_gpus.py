@@ -24,13 +24,21 @@ reported, nor is a target that does not say how many GPUs the machine has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, NOT_SAID, EnvironmentVariable, Fact, Launch, ProcessGroup, Trace, Value
 
 GPU_LAUNCHERS = ("torchrun", "torch.distributed.launch", "accelerate", "deepspeed")
+COUNTING = ("torchrun", "torch.distributed.launch")
 FALSE_WORDS = ("0", "false", "")
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """torchrun counts the GPUs itself; for accelerate and deepspeed the number would have to be known."""
+    launch = candidate.event
+    if isinstance(launch, Launch) and launch.launcher in COUNTING and candidate.blame is not None:
+        yield SetValue(candidate.blame, '"gpu"')
 
 
 @rule(
@@ -41,6 +49,9 @@ FALSE_WORDS = ("0", "false", "")
     help="Start one process per GPU: `torchrun --nproc_per_node=gpu`, or the number that the machine has.",
     triggers=("nproc", "num_processes", "num_gpus", "include"),
     reads=(Launch, ProcessGroup, EnvironmentVariable),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Start one process for each GPU",
 )
 def more_processes_than_gpus(trace: Trace) -> Iterator[Candidate]:
     for launch in trace.all(Launch):

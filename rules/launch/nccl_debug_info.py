@@ -21,11 +21,16 @@ While looking for a fault. With `NCCL_DEBUG_FILE` the output goes elsewhere, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import EnvironmentVariable, Fact, Launch, Trace
 from t4lint.trace.questions import settings_of
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    if candidate.blame is not None:
+        yield SetValue(candidate.blame, '"WARN"')
 
 
 @rule(
@@ -37,6 +42,9 @@ from t4lint.trace.questions import settings_of
     triggers=("NCCL_DEBUG",),
     reads=(EnvironmentVariable, Launch),
     default=False,
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Set NCCL_DEBUG to WARN",
 )
 def nccl_debug_info(trace: Trace) -> Iterator[Candidate]:
     elsewhere = any(True for _ in settings_of(trace, "NCCL_DEBUG_FILE"))

@@ -25,13 +25,18 @@ and a warning where a container or an overlay network is in sight.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddVariable, Candidate, Edit, rule
 from t4lint.trace import FALSE, EnvironmentVariable, Fact, Launch, ProcessGroup, Trace
 from t4lint.trace.questions import uses_nccl
 
 NAME = "NCCL_SOCKET_IFNAME"
+EXCLUDED = "^lo,docker,br-,veth,virbr,tun,cali,flannel,cni"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    yield AddVariable(candidate.event, NAME, EXCLUDED)
 
 
 @rule(
@@ -43,6 +48,8 @@ NAME = "NCCL_SOCKET_IFNAME"
     triggers=("nnodes", "num_machines", "num_nodes", "hostfile", "nproc"),
     reads=(Launch, EnvironmentVariable, ProcessGroup),
     fix="unsafe",
+    fixes=_fixes,
+    fix_title="Leave out the interfaces of containers and virtual machines",
 )
 def nccl_interface_unset(trace: Trace) -> Iterator[Candidate]:
     never_set = trace.never(EnvironmentVariable, lambda variable: Fact(variable.name == NAME))

@@ -22,13 +22,18 @@ While looking for a hang, to see whether shared memory is the cause. One process
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, EnvironmentVariable, Launch, ProcessGroup, Trace
 from t4lint.trace.questions import any_launch, settings_of, switched_on, uses_nccl
 
 NAME = "NCCL_SHM_DISABLE"
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    if candidate.blame is not None:
+        yield SetValue(candidate.blame, '"0"')
 
 
 @rule(
@@ -39,6 +44,9 @@ NAME = "NCCL_SHM_DISABLE"
     help="Remove the variable; if /dev/shm was too small in a container, use `--shm-size=1g` or `--ipc=host`.",
     triggers=(NAME,),
     reads=(EnvironmentVariable, Launch, ProcessGroup),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Leave shared memory on",
 )
 def nccl_shm_disabled(trace: Trace) -> Iterator[Candidate]:
     several = any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))

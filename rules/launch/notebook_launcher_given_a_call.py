@@ -21,10 +21,14 @@ When the call returns a function to be launched: only results that are known to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, PassFunction, rule
 from t4lint.trace import NOT_SAID, Call, Trace
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    yield PassFunction(candidate.event, "notebook_launcher")
 
 
 @rule(
@@ -36,6 +40,9 @@ from t4lint.trace import NOT_SAID, Call, Trace
     help="Hand over the function and its arguments apart: `notebook_launcher(train, args=(...), num_processes=2)`.",
     triggers=("notebook_launcher",),
     reads=(Call,),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Hand over the function",
 )
 def notebook_launcher_given_a_call(trace: Trace) -> Iterator[Candidate]:
     for call in trace.all(Call):

@@ -22,13 +22,20 @@ When the optimizer is on the GPU: reported on request only. DeepSpeed's own laun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddVariable, Candidate, Edit, rule
 from t4lint.trace import EnvironmentVariable, Fact, Launch, Trace, Wrap
 
 NAME = "OMP_NUM_THREADS"
 LAUNCHERS = ("torchrun", "torch.distributed.launch", "accelerate")
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """The cores of the target, shared out; not where the target is no machine."""
+    launch, machine = candidate.event, trace.target.instance
+    if isinstance(launch, Launch) and machine is not None and machine.vcpus and launch.processes_per_node.known:
+        yield AddVariable(launch, NAME, str(max(1, int(machine.vcpus) // int(launch.processes_per_node.it))))
 
 
 @rule(
@@ -39,6 +46,9 @@ LAUNCHERS = ("torchrun", "torch.distributed.launch", "accelerate")
     help="Set `OMP_NUM_THREADS` to the number of cores divided by the number of processes.",
     triggers=("nproc", "num_processes", "accelerate"),
     reads=(Launch, EnvironmentVariable, Wrap),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Share the cores out among the processes",
 )
 def omp_threads_left_at_one(trace: Trace) -> Iterator[Candidate]:
     unset = trace.never(EnvironmentVariable, lambda variable: Fact(variable.name == NAME))

@@ -12,7 +12,7 @@ Put `TORCH_` in front of the name.
 
 ## When it is right to ignore it
 
-When torch before 2.2 is used; pin it, and the rule is silent.
+When torch before 2.2 is used; pin it, and the rule is silent. So it is where both names are set, for any version.
 
 ## Sources
 
@@ -22,10 +22,10 @@ When torch before 2.2 is used; pin it, and the rule is silent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
-from t4lint.trace import EnvironmentVariable, Launch, Trace
+from t4lint.rule import Candidate, Edit, RenameArgument, rule
+from t4lint.trace import EnvironmentVariable, Fact, Launch, Trace
 from t4lint.trace.questions import settings_of
 
 # Old name → new name, as torch 2.13 reads them.
@@ -37,6 +37,11 @@ RENAMED = {
 }
 
 
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    if candidate.blame is not None:
+        yield RenameArgument(candidate.blame, str(candidate.words["old"]), str(candidate.words["new"]))
+
+
 @rule(
     name="renamed-nccl-variable",
     severity="note",
@@ -45,9 +50,13 @@ RENAMED = {
     help="Put `TORCH_` in front of the name.",
     triggers=tuple(RENAMED),
     reads=(EnvironmentVariable, Launch),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Use the new name",
 )
 def renamed_nccl_variable(trace: Trace) -> Iterator[Candidate]:
     recent = trace.version_at_least("torch", "2.2")
     for old, new in RENAMED.items():
+        both = any(True for _ in settings_of(trace, new))
         for event, value in settings_of(trace, old):
-            yield Candidate(event, recent, blame=value, words={"old": old, "new": new})
+            yield Candidate(event, recent & Fact(not both), blame=value, words={"old": old, "new": new})

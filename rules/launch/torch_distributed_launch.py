@@ -26,14 +26,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, Edit, SetValue, rule
+from t4lint.rule import Candidate, DropArgument, Edit, SetValue, UseModule, rule
 from t4lint.trace import FALSE, Call, Fact, Launch, Trace, Value, unknown
 
 ALIAS = '"--local-rank", "--local_rank"'
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
-    """The parser takes both spellings; its name for the value stays."""
+    """The parser takes both spellings; its name for the value stays. With `--use_env` the launchers are the same."""
+    launch = candidate.event
+    if isinstance(launch, Launch) and "use_env" in launch.flags:
+        yield UseModule(launch, "torch.distributed.launch", "torch.distributed.run")
+        yield DropArgument(launch.flags["use_env"], "use_env")
+        return
     old = candidate.words["old"]
     if isinstance(old, Value) and old.known and old.it is not None:
         yield SetValue(old, ALIAS)
@@ -49,7 +54,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     reads=(Launch, Call),
     fix="safe",
     fixes=_fixes,
-    fix_title="Let the parser take --local-rank too",
+    fix_title="Start the script as it reads its rank",
 )
 def torch_distributed_launch(trace: Trace) -> Iterator[Candidate]:
     parsed = next((call for call in trace.all(Call) if call.role == "parse_args" and "makes" in call.arguments), None)

@@ -56,6 +56,10 @@ class View:
         """The line of the view at which a location starts."""
         return self.numbers.get((location.cell or 0, location.cell_line or 0))
 
+    def first_line(self, number: int) -> str:
+        """The first line of the cell that a line of the view is in."""
+        return self.notebook.line(self.rows[number - 1].cell, 1) if 0 < number <= len(self.rows) else ""
+
     def local(self, location: Location) -> Location:
         """The same span in lines and columns of the view."""
         first = self.line_of(location)

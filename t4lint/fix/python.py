@@ -167,13 +167,18 @@ class PythonFile:
     def _is_not(self, node: cst.UnaryOperation) -> bool:
         return isinstance(node.operator, cst.Not)
 
-    def set_argument(self, location: Location, callee: str, name: str, text: str, *, replace: bool) -> list[Splice]:
+    def set_argument(
+        self, location: Location, callee: str, name: str, text: str, *, replace: bool, position: int | None = None
+    ) -> list[Splice]:
         call = self.call(location, callee)
         for argument in call.args:
             if argument.keyword is not None and argument.keyword.value == name:
                 if not replace:
                     raise NoPlace(f"{name} is there already")
                 return [self._replaced(argument.value, text)]
+        plain = [argument for argument in call.args if argument.keyword is None and not argument.star]
+        if position is not None and position < len(plain):
+            return [self._replaced(plain[position].value, text)]
         return self._added(call, f"{name}={text}")
 
     def _added(self, call: cst.Call, text: str) -> list[Splice]:
@@ -270,7 +275,12 @@ class PythonFile:
         return self.lines.line_of(offset)
 
     def rename_argument(self, location: Location, name: str, to: str) -> list[Splice]:
-        item = self.parent(self.expression(location))
+        value = self.expression(location)
+        item = self.parent(value)
+        if (key := self._key_beside(item, value)) is not None and _string(key) == name:
+            if f'"{to}"' in self.text or f"'{to}'" in self.text:
+                raise NoPlace(f"{to} is there already")
+            return [self._replaced(key, f'"{to}"')]
         if not isinstance(item, (cst.Arg, cst.DictElement)) or self._item_name(item) != name:
             raise NoPlace(f"{name} is not given by an argument here")
         items = self._siblings(item)
@@ -281,6 +291,17 @@ class PythonFile:
         key = item.keyword if isinstance(item, cst.Arg) else item.key
         assert key is not None
         return [self._replaced(key, to if isinstance(item, cst.Arg) else f'"{to}"')]
+
+    def _key_beside(self, item: cst.CSTNode, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The key of `options["name"] = value`, the name in `environ.setdefault("name", value)`."""
+        if isinstance(item, cst.Assign) and len(item.targets) == 1:
+            target = item.targets[0].target
+            index = target.slice[0].slice if isinstance(target, cst.Subscript) and len(target.slice) == 1 else None
+            return index.value if isinstance(index, cst.Index) else None
+        call = self.parent(item) if isinstance(item, cst.Arg) else None
+        if not isinstance(call, cst.Call) or self._name(call) not in ("setdefault", "putenv", "setenv"):
+            return None
+        return call.args[0].value if len(call.args) == 2 and call.args[1].value is value else None
 
     def drop_statement(self, location: Location) -> list[Splice]:
         node = self.around(self._anything(location), cst.SimpleStatementLine)
@@ -337,6 +358,40 @@ class PythonFile:
         if not re.fullmatch(r"[\w.]+", text):
             raise NoPlace("this is more than a name")
         return text
+
+    def pass_function(self, location: Location, callee: str) -> list[Splice]:
+        call = self.call(location, callee)
+        given = next((it.value for it in call.args if it.keyword is None or it.keyword.value == "function"), None)
+        if not isinstance(given, cst.Call) or given.args or given.lpar:
+            raise NoPlace("the function needs its arguments")
+        return [Splice(*self.span(given), self.written(given.func))]
+
+    def insert_in_range(self, location: Location, code: str) -> list[Splice]:
+        node = self.statement(location)
+        assigned = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+        target = assigned.targets[0].target if isinstance(assigned, cst.Assign) else None
+        home, start = self.around(node, cst.FunctionDef), self.span(node)[1]
+        loops = [
+            loop for loop in self.of_kind(cst.For)
+            if self.span(loop)[0] > start and self._over_range(loop) and self.around(loop, cst.FunctionDef) is home
+        ]  # fmt: skip
+        outer = [loop for loop in loops if not any(self._holds(other, loop) for other in loops)]
+        if len(outer) != 1 or not isinstance(target, cst.Name) or not isinstance(outer[0].body, cst.IndentedBlock):
+            raise NoPlace("it is not clear which loop is meant")
+        loop = outer[0]
+        first = self._line(loop.body.body[0])
+        while first > 1 and self.lines.line(first - 1).lstrip().startswith("#"):
+            first -= 1
+        start = self.lines.start_of(first)
+        line = code.format(name=target.value, count=self.written(loop.target))
+        return [Splice(start, start, f"{self.lines.indent(self._line(loop.body.body[0]))}{line}\n")]
+
+    def _over_range(self, loop: cst.For) -> bool:
+        over_range = isinstance(loop.iter, cst.Call) and self._name(loop.iter) in ("range", "trange")
+        return over_range and isinstance(loop.target, cst.Name)
+
+    def _holds(self, outer: cst.For, inner: cst.For) -> bool:
+        return outer is not inner and self.span(outer)[0] < self.span(inner)[0] < self.span(outer)[1]
 
     # --- imports ---
 

@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 from t4lint.findings import Fix, TextEdit
 from t4lint.fix.config import ConfigFile
+from t4lint.fix.environment import CommandText, Given
 from t4lint.fix.notebook import NotebookFile, View
 from t4lint.fix.python import PythonFile
 from t4lint.fix.shell import ShellFile
 from t4lint.fix.text import NoPlace, Splice, as_edits, kind_of, spliced
 from t4lint.rule import (
     AddArgument,
+    AddFlag,
     AddImport,
+    AddVariable,
     DropArgument,
     DropStatement,
     DropUnusedImport,
@@ -23,10 +26,13 @@ from t4lint.rule import (
     FixSafety,
     InsertAfter,
     InsertBefore,
+    InsertInRange,
+    PassFunction,
     Place,
     RenameArgument,
     SetArgument,
     SetValue,
+    UseModule,
     Written,
 )
 from t4lint.trace import Event, Location, Origin, Value
@@ -46,10 +52,15 @@ def rendered(edits: Iterable[Edit], texts: Texts, safety: FixSafety, title: str)
     return Fix(safety, title, tuple(found)) if found else None
 
 
+File = PythonFile | ShellFile | ConfigFile | CommandText
+IN_COMMANDS = (AddFlag, AddVariable, UseModule)
+_MARKUP = (".md", ".markdown", ".rst")
+
+
 class _Target(NamedTuple):
     """A text that edits are found in. `view` is set where it is made of the cells of a notebook."""
 
-    file: PythonFile | ShellFile | ConfigFile
+    file: File
     view: View | None = None
 
     def local(self, location: Location) -> Location:
@@ -69,7 +80,16 @@ class _Rendering:
         place = _place(edit.at)
         location = place.location
         assert location is not None
-        key = self._target(place, location)
+        requirement = isinstance(edit, DropStatement) and location.path.endswith(".txt")
+        if (
+            isinstance(edit, IN_COMMANDS)
+            or requirement
+            or place.how == "environment"
+            or self._is_magic(place, location)
+        ):
+            key = self._commands(location)
+        else:
+            key = self._target(place, location)
         if isinstance(edit, DropUnusedImport):
             self._tidy(key, edit)
             return
@@ -94,6 +114,37 @@ class _Rendering:
         if key not in self.targets:
             self.targets[key] = _Target(_file(text, form))
         return key
+
+    def _commands(self, location: Location) -> tuple[str, str]:
+        """The text of a file as commands and what they are given, whatever else the file is."""
+        path = location.path
+        text = self.texts(path)
+        if text is None:
+            raise NoPlace("the file is not there")
+        key = path, "commands"
+        kind = "shell" if path.lower().endswith(_MARKUP) else kind_of(path, text)
+        if key not in self.targets:
+            self.targets[key] = self._cell_commands(path, text) if kind == "notebook" else _Target(_text(text, kind))
+        return key
+
+    def _is_magic(self, origin: Origin, location: Location) -> bool:
+        """Is it the value of `%env NAME=value`, which counts as Python's?"""
+        text = self.texts(location.path)
+        if (
+            origin.how != "literal"
+            or location.cell is None
+            or text is None
+            or kind_of(location.path, text) != "notebook"
+        ):
+            return False
+        notebook = self.notebooks.setdefault(location.path, _notebook(location.path, text))
+        return notebook.line(location.cell, location.cell_line or 0).lstrip().startswith(("%env", "%set_env"))
+
+    def _cell_commands(self, path: str, text: str) -> _Target:
+        if path not in self.notebooks:
+            self.notebooks[path] = _notebook(path, text)
+        view = self.notebooks[path].code
+        return _Target(CommandText(view.text, "cells", view.first_line), view)
 
     def _cells(self, path: str, text: str, origin: Origin, location: Location) -> tuple[str, str]:
         if path not in self.notebooks:
@@ -122,8 +173,13 @@ class _Rendering:
         return found
 
 
+@lru_cache(maxsize=8)
+def _text(text: str, kind: str) -> CommandText:
+    return CommandText(text, kind)
+
+
 @lru_cache(maxsize=8)  # the fixes of one report are mostly in the same few files
-def _file(text: str, form: str) -> PythonFile | ShellFile | ConfigFile:
+def _file(text: str, form: str) -> File:
     if form == "python":
         return PythonFile(text)
     if form == "shell":
@@ -165,6 +221,8 @@ def _made(target: _Target, edit: Edit, origin: Origin) -> list[Splice]:
         return _in_shell(file, edit, origin)
     if isinstance(file, ConfigFile):
         return _in_config(file, edit, at)
+    if isinstance(file, CommandText):
+        return _in_commands(target, file, edit, at)
     return _in_python(target, file, edit, at)
 
 
@@ -188,11 +246,41 @@ def _in_shell(file: ShellFile, edit: Edit, origin: Origin) -> list[Splice]:
     raise NoPlace("this edit has no form on a command line")
 
 
+def _in_commands(target: _Target, file: CommandText, edit: Edit, at: Location) -> list[Splice]:
+    if isinstance(edit, SetValue):
+        return file.set_value(at, edit.at.it if isinstance(edit.at, Value) else None, edit.text)
+    if isinstance(edit, RenameArgument):
+        return file.rename(at, edit.name, edit.to)
+    if isinstance(edit, AddFlag):
+        path = _location(edit.at).path
+        given = {name: _given(target, path, value) for name, value in edit.variables.items()}
+        return file.add_flag(at, edit.name, edit.text, given, edit.to)
+    if isinstance(edit, UseModule):
+        return file.use_module(at, edit.module, edit.to)
+    if isinstance(edit, DropStatement):
+        return file.drop_requirement(at)
+    if isinstance(edit, AddVariable):
+        return file.export(at, edit.name, edit.value)
+    raise NoPlace("this edit has no form among commands")
+
+
+def _given(target: _Target, path: str, value: Value) -> Given:
+    places = (origin.location for origin in value.origins if origin.location is not None)
+    place = next((it for it in places if it.path == path), None)
+    return Given(str(value.it) if value.known else None, target.local(place) if place is not None else None)
+
+
 def _in_python(target: _Target, file: PythonFile, edit: Edit, at: Location) -> list[Splice]:
     if isinstance(edit, SetValue):
         return file.set_value(at, edit.text)
-    if isinstance(edit, (SetArgument, AddArgument)):
-        return file.set_argument(at, edit.callee, edit.name, edit.text, replace=isinstance(edit, SetArgument))
+    if isinstance(edit, SetArgument):
+        return file.set_argument(at, edit.callee, edit.name, edit.text, replace=True, position=edit.position)
+    if isinstance(edit, AddArgument):
+        return file.set_argument(at, edit.callee, edit.name, edit.text, replace=False)
+    if isinstance(edit, PassFunction):
+        return file.pass_function(at, edit.callee)
+    if isinstance(edit, InsertInRange):
+        return file.insert_in_range(at, edit.code)
     if isinstance(edit, DropArgument):
         return file.drop_argument(at, edit.name, edit.otherwise)
     if isinstance(edit, RenameArgument):

@@ -50,18 +50,28 @@ class ShellFile:
             return Flag(start, end, None)
         return Flag(start, end, self._next_word(end, value))
 
-    def _next_word(self, position: int, value: str) -> tuple[int, int]:
+    def _next_word(self, position: int, value: str) -> tuple[int, int] | None:
         gap = re.compile(_GAP).match(self.text, position)
         word = _WORD.match(self.text, gap.end()) if gap else None
-        if word is None or _unquoted(word[0]) != value:
+        if (word is None or _unquoted(word[0]) != value) and value != "true":  # so a launcher's switch is noted
             raise NoPlace("the value of the flag does not stand behind it")
-        return word.span()
+        return word.span() if word is not None and _unquoted(word[0]) == value else None
 
     def set_value(self, origin: Origin, python: str) -> list[Splice]:
+        if (span := self._bare_value(origin)) is not None:
+            return [Splice(*span, shell_word(python))]
         flag = self.flag(origin)
         if flag.value is None:
             raise NoPlace("the flag has no value")
-        return [Splice(*flag.value, _shell_word(python))]
+        return [Splice(*flag.value, shell_word(python))]
+
+    def _bare_value(self, origin: Origin) -> tuple[int, int] | None:
+        """The span of a launcher's value: its place is its own, not that of its flag."""
+        at, (_, _, value) = origin.location, origin.note.partition(" ")
+        if origin.how != "flag" or at is None or not value or value.startswith("-"):
+            return None
+        span = self.lines.offset(at.line, at.column), self.lines.offset(at.end_line, at.end_column)
+        return span if _unquoted(self.text[slice(*span)]) == value else None
 
     def rename(self, origin: Origin, name: str, to: str) -> list[Splice]:
         flag = self.flag(origin)
@@ -128,7 +138,7 @@ def _unquoted(word: str) -> str:
     return re.sub(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", lambda m: m[1] or m[2] or m[3] or "", word)
 
 
-def _shell_word(python: str) -> str:
+def shell_word(python: str) -> str:
     """A Python literal as a word."""
     try:
         value = ast.literal_eval(python)

@@ -153,6 +153,8 @@ class Worlds:
         location = draft.source.location(draft.node)
         document = draft.source.document
         positions = document.positions
+        if not document.text:  # a launch: its place is that of the command
+            return location
         line = location.line if positions is None else positions.line_of(location)
         key = (location.path if positions is None else str(document.file), line)
         if key not in self._spans:

@@ -871,6 +871,8 @@ def environment_update(call: Call) -> Abstract:
     if isinstance(value, DictValue):
         for key, item in value.items.items():
             set_environment(call.machine, str(key), item)
+    for key, item in call.arguments.keywords.items():
+        set_environment(call.machine, key, item)
     return NONE
 
 

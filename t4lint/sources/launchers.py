@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -90,6 +90,10 @@ _WRAPPERS = frozenset({
 # Commands that start programs of installed libraries: `programs.py` reads them.
 PROGRAMS = frozenset({"trl", "axolotl", "llamafactory-cli", "lmf", "tune", "yolo", "fabric", "lightning"})
 _RUN_SCRIPTS = frozenset({"uv", "pdm"})  # `uv run train.py` is `uv run python train.py`
+_VARIABLE_FLAGS = {
+    **dict.fromkeys(("docker", "podman", "nvidia-docker", "singularity", "apptainer"), ("-e", "--env")),
+    **dict.fromkeys(("mpirun", "mpiexec"), ("-x",)),
+}
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
 
@@ -122,9 +126,22 @@ def unwrap(tokens: Sequence[Token], commands: Collection[str] = ()) -> tuple[lis
         if name == "srun":
             wrapping.under_srun = True
             wrapping.slurm.update(_flags("srun", rest[1:inner])[0])
-        assignments.extend(token for token in rest[1:inner] if name == "env" and _ASSIGNMENT.match(token.text))
+        assignments.extend(_assigned(name, rest[1:inner]))
         rest = rest[inner:]
     return rest, assignments, wrapping
+
+
+def _assigned(name: str, tokens: Sequence[Token]) -> Iterator[Token]:
+    """What a wrapper puts into the environment: `env A=b`, `docker run -e A=b`, `mpirun -x A=b`."""
+    flags = _VARIABLE_FLAGS.get(name, ())
+    for before, token in pairwise((None, *tokens)):
+        if token is None:
+            continue
+        if name == "env" or (before is not None and before.text in flags):
+            if _ASSIGNMENT.match(token.text):
+                yield token
+        elif token.flag in flags and token.value is not None and _ASSIGNMENT.match(token.value.text or ""):
+            yield replace(token, word=token.value, flag="", value=None)
 
 
 def _inner(tokens: Sequence[Token], commands: Collection[str]) -> int | None:

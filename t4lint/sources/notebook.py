@@ -400,7 +400,7 @@ class _Reader:
         """Constants and variables of the environment that shell lines may use."""
         found = _ENVIRON.match(place.text)
         if found:
-            self.environment[found[2]] = place.part(found.start(4), found.end(4))
+            self.environment[found[2]] = place.part(found.start(4) - 1, found.end(4) + 1)
             return
         change = _CHANGE.match(place.text)
         if change:
@@ -579,6 +579,11 @@ def _error(text: str) -> SyntaxError | None:
 
 def _assignment(builder: TextBuilder, start: str, place: _Place) -> None:
     """`NAME='value'` for a value that is written elsewhere."""
+    if (literal := re.fullmatch(r"""(['"])([^'"]*)\1""", place.text)) is not None:
+        builder.fill(start)  # Python's, which a finding in the program points at too
+        place.stand_in(builder, f"'{literal[2]}'")
+        builder.fill("\n")
+        return
     if "'" in place.text:
         return
     builder.fill(f"{start}'")

@@ -168,7 +168,7 @@ class Kept:
         """Keep a result. One that names a fault of t4lint's own, or rests on people's own rules, is made anew each time."""
         if report.own_rules or any("please report it" in problem.message for problem in report.problems):
             return
-        entry = {"code": code, "report": encoded(report), "asked": asked}
+        entry = {"code": code, "report": encoded(report), "asked": disk.condensed(asked)}
         self.stamp = entry["stamp"] = _digest(json.dumps(entry).encode())
         self.where.write(f"{self.name}.json", _closed(entry))
 

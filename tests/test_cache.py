@@ -252,6 +252,41 @@ def test_everything_that_is_looked_at_is_noted(project: Path, looked_at: tuple[l
     assert disk.still(asked)
 
 
+def test_of_names_in_a_folder_that_is_not_there_only_the_folder_is_noted(tmp_path: Path) -> None:
+    with disk.watched() as asked:
+        for name in ("functional.py", "modules/linear.py", "modules/conv.py"):
+            assert not disk.is_file(tmp_path / "torch/nn" / name)
+    assert [question for question in asked if "torch" in question] == [f"k{tmp_path}/torch"]
+    (tmp_path / "torch/nn").mkdir(parents=True)
+    assert not disk.still(asked)
+
+
+def test_a_listed_folder_tells_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    with disk.watched() as asked:
+        disk.entries(tmp_path)
+        assert disk.is_file(tmp_path / "train.py") and not disk.is_file(tmp_path / "other.py")
+        assert not disk.exists(tmp_path / ".git")  # which no list shows
+        with pytest.raises(FileNotFoundError):
+            disk.read_start(tmp_path / "setup.cfg", 10)
+    condensed = disk.condensed(asked)
+    told = {f"k{tmp_path}/train.py", f"k{tmp_path}/other.py", f"p10:{tmp_path}/setup.cfg"}
+    assert set(asked) - set(condensed) == told
+    for name in ("other.py", "setup.cfg"):
+        (tmp_path / name).write_text("")
+        assert not disk.still(condensed)
+        (tmp_path / name).unlink()
+        assert disk.still(condensed)
+
+
+def test_what_came_while_it_was_looked_for_is_not_left_to_the_list(tmp_path: Path) -> None:
+    with disk.watched() as asked:
+        assert not disk.is_file(tmp_path / "late.py")
+        (tmp_path / "late.py").write_text("")
+        disk.entries(tmp_path)
+    assert not disk.still(disk.condensed(asked))
+
+
 def test_a_note_is_of_what_was_answered_first(tmp_path: Path) -> None:
     with disk.watched() as asked:
         assert not disk.is_file(tmp_path / "a")

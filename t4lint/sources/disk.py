@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from hashlib import blake2b
 from pathlib import Path
 
@@ -39,6 +40,19 @@ def watched() -> Iterator[Asked]:
 def still(asked: Asked) -> bool:
     """Does the file system give the same answers today?"""
     return all(_answer(question) == answer for question, answer in asked.items())
+
+
+def condensed(asked: Asked) -> Asked:
+    """The questions without those that others answer too: a folder that was listed tells what is in it, and what is not."""
+    return {question: answer for question, answer in asked.items() if not _is_told(question, answer, asked)}
+
+
+def _is_told(question: str, answer: str, asked: Asked) -> bool:
+    """Does the list of its folder tell the answer? Not if it has changed since it was given: then the list may be newer."""
+    if question[0] != "k" and answer != _failed(FileNotFoundError(ENOENT, "")):
+        return False
+    folder, name = os.path.split(question[1:] if question[0] != "p" else question.partition(":")[2])
+    return f"l{folder}" in asked and name not in LEFT_BEHIND and _answer(question) == answer
 
 
 def note_all(asked: Asked) -> None:
@@ -75,9 +89,27 @@ def read_start(file: Path, most: int) -> bytes:
 
 def kind(file: Path) -> str:
     """`f` for a file, `d` for a folder, `o` for anything else, `-` where there is nothing; links are followed."""
+    if _watching and _is_missing(os.path.dirname(os.path.abspath(file)), _watching[-1]):  # noqa: PTH100, PTH120
+        return "-"
     found = _kind(str(file))
     _note("k", file, found)
     return found
+
+
+def _is_missing(folder: str, asked: Asked) -> bool:
+    """Is a folder not there? Only the first one on the way that is not is asked for: most names that programs import
+    are no files of the project, and of `torch/nn/functional.py` it is enough to know that there is no `torch`.
+    """
+    known = asked.get(f"k{folder}")
+    if known is None:
+        above = os.path.dirname(folder)  # noqa: PTH120
+        if above == folder:
+            return False
+        if _is_missing(above, asked):
+            return True
+        known = _kind(folder)
+        _note("k", folder, known)
+    return known == "-"
 
 
 def is_file(file: Path) -> bool:

@@ -5,11 +5,13 @@ What needs a T4 cannot be shown on this kind of machine; the pages of those rule
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import logging
 import os
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,6 +73,25 @@ def test_a_trainer_keeps_the_model_that_was_compiled_later(tmp_path: Any) -> Non
     model.compile()
     assert trainer.model is model
     assert model._compiled_call_impl is not None  # in place: the trainer's model is the compiled one
+
+
+TILES = Path(__file__).parents[1] / "benchmarks" / "triton_tiles.csv"
+ELEMENT = {"fp16": ("float16", 2), "fp32": ("float32", 4)}
+
+
+@pytest.mark.parametrize("row", list(csv.DictReader(TILES.open())), ids=lambda row: "-".join(list(row.values())[:7]))
+def test_the_compiler_never_takes_less_shared_memory_than_the_bound(row: dict[str, str]) -> None:
+    """What `python benchmarks/triton_tiles.py` measured with triton 3.0, 3.2, 3.4 and 3.9."""
+    from t4lint.libraries.triton import Tile, operand_bytes
+
+    dtype, size = ELEMENT[row["dtype"]]
+    narrowest = min(size, ELEMENT[row["operand_dtype"]][1])
+    m, n, k = int(row["m"]), int(row["n"]), int(row["k"])
+    bound = operand_bytes(
+        Tile((m, k), dtype, narrowest, loads=frozenset({1})), Tile((k, n), dtype, narrowest, loads=frozenset({2}))
+    )
+    assert bound == (m * k + k * n) * narrowest
+    assert bound <= int(row["shared"])
 
 
 # --- quantization ------------------------------------------------------------------------------------------------

@@ -340,6 +340,18 @@ def on(place: str, *events: Event) -> Trace:
 YES, NO, MAYBE = True, False, None
 Case = tuple[str, str, list[bool | None], Trace]
 
+
+def product(shared: int, configuration: int = 0, configurations: int = 1) -> Call:
+    """A `tl.dot` in a kernel that is launched with so many configurations."""
+    return asks(
+        "triton.language.dot",
+        shared=written(shared),
+        launch=Value(0),
+        configuration=Value(configuration),
+        configurations=Value(configurations),
+    )
+
+
 CASES: list[Case] = [
     # what the rule says of each candidate, in order
     ("bf16-mixed-precision", "engine", [YES], trace(engine(written("bf16")))),
@@ -1205,6 +1217,26 @@ CASES: list[Case] = [
         trace(compiled(DARK, late=written(True)), Compile(where=at(15), role="handed over"), step(engine="Trainer")),
     ),
     ("compiled-model-not-trained", "unknown", [MAYBE], trace(compiled(DARK, late=DARK), step(engine="Trainer"))),
+    ("triton-tile-exceeds-shared-memory", "one way, too large", [YES], trace(product(98304))),
+    ("triton-tile-exceeds-shared-memory", "exactly what there is", [NO], trace(product(65536))),
+    (
+        "triton-tile-exceeds-shared-memory",
+        "one configuration fits",
+        [NO],
+        trace(product(98304, 0, 2), product(32768, 1, 2)),
+    ),
+    (
+        "triton-tile-exceeds-shared-memory",
+        "a configuration that is not known",
+        [MAYBE],
+        trace(product(98304, 0, 2), asks("triton.language.dot", shared=DARK)),
+    ),
+    (
+        "triton-tile-exceeds-shared-memory",
+        "the larger of two products",
+        [YES],
+        trace(product(32768), product(98304)),
+    ),
     ("triton-unsupported-dtype", "fp8", [YES], trace(asks("triton.language.float8e4nv", dtype=written("fp8")))),
     ("triton-unsupported-dtype", "bf16", [YES], trace(asks("triton.language.bfloat16", dtype=written("bf16")))),
     ("triton-unsupported-dtype", "unknown", [MAYBE], trace(asks("triton.language.bfloat16", dtype=DARK))),

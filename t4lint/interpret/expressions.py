@@ -315,10 +315,9 @@ def _attribute(m: Machine, node: cst.Attribute) -> Abstract:
 
 def index_of(m: Machine, node: cst.Subscript) -> Abstract:
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        for element in node.slice:
-            if isinstance(element.slice, cst.Index):
-                evaluate(m, element.slice.value)
-        return Unknown("a slice")
+        parts = (element.slice for element in node.slice)
+        found = [evaluate(m, part.value) if isinstance(part, cst.Index) else Unknown("a slice") for part in parts]
+        return ListValue(tuple(found), "tuple") if len(found) > 1 else found[0]
     value = m.resolve(evaluate(m, node.slice[0].slice.value))
     # a key that is written right here decides nothing: `settings["bf16"]`
     written_here = isinstance(node.slice[0].slice.value, (cst.SimpleString, cst.Integer))
@@ -382,7 +381,7 @@ def item(m: Machine, value: Abstract, index: Abstract) -> Abstract:
             return unknown_from("item", value, index)
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, (Object, Symbol, Instance)):
+    if isinstance(value, (Object, Symbol, Instance, Function)):
         return subscript(m, value, index)
     if isinstance(value, Class) and isinstance(index, Const) and index.value in value.members:
         return m.attribute(value, str(index.value))

@@ -8,7 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret import ranks
-from t4lint.interpret.values import Abstract, Const, DictValue, ListValue, Provenance, Step, Symbol, Tensor, Unknown
+from t4lint.interpret.values import (
+    Abstract,
+    Const,
+    DictValue,
+    ListValue,
+    Object,
+    Provenance,
+    Step,
+    Symbol,
+    Tensor,
+    Unknown,
+)
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -105,6 +116,10 @@ def ungraphed(m: Machine, operation: str, value: Abstract) -> Abstract:
 
 
 def _binary(name: str, left: Abstract, right: Abstract) -> Abstract:
+    if _is_block(left) or _is_block(right):
+        from t4lint.libraries import triton
+
+        return triton.arithmetic(name, left, right)
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return rescaled(name, left, right, tensor_of(left, right))
     if isinstance(left, Const) and isinstance(right, Const):
@@ -117,6 +132,11 @@ def _binary(name: str, left: Abstract, right: Abstract) -> Abstract:
     if isinstance(left, DictValue) and isinstance(right, DictValue) and name == "BitOr":
         return DictValue({**left.items, **right.items}, left.complete and right.complete)
     return unknown_from(name, left, right)
+
+
+def _is_block(value: Abstract) -> bool:
+    """Is it a block of a Triton kernel?"""
+    return isinstance(value, Object) and value.kind == "triton block"
 
 
 def _constants(name: str, left: Const, right: Const) -> Abstract:

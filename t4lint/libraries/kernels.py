@@ -1,6 +1,6 @@
 """Libraries of kernels and engines that ask for a GPU: what matters of them is what the program asks for.
 
-Read in xformers 0.0.35, vLLM (August 2026), torchao 0.18, transformer-engine 2.20.2 and triton 3.2 to 3.9.
+Read in xformers 0.0.35, vLLM (August 2026), torchao 0.18 and transformer-engine 2.20.2.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from t4lint.interpret.operators import tensor_of
-from t4lint.interpret.values import NONE, Abstract, Const, Function, Object, Symbol, Tensor, Unknown
-from t4lint.libraries.api import Call, aliases, calls, methods
+from t4lint.interpret.values import NONE, Abstract, Const, Object, Tensor, Unknown
+from t4lint.libraries.api import Call, aliases, calls
 from t4lint.libraries.torch_operations import exact_dtype
 from t4lint.trace import Attention
 from t4lint.trace import Call as CallEvent
@@ -95,65 +95,6 @@ def fp8_autocast(call: Call) -> Abstract:
     return Object("null context", call.name, {"value": NONE})
 
 
-# --- triton ------------------------------------------------------------------------------------------------------
-
-
-def inside_kernel(m: Any) -> bool:
-    """Is the code that is being read the body of a `@triton.jit` function?"""
-    for frame in reversed(m.frames):
-        for decorator in frame.function.decorators if isinstance(frame.function, Function) else ():
-            name = decorator.name if isinstance(decorator, (Symbol, Object)) else ""
-            if name in ("triton.jit", "triton.runtime.jit.jit"):
-                return True
-    return False
-
-
-@calls("triton.jit")
-def jit(call: Call) -> Abstract:
-    function = call.arguments.get("fn", 0)
-    return function if function is not None else Object("decorator", "triton.jit")
-
-
-@calls("triton.language.dot", "triton.language.dot_scaled")
-def dot(call: Call) -> Abstract:
-    if inside_kernel(call.machine):
-        said(call)
-    return Tensor()
-
-
-# dtypes that a kernel may compute in and a T4 does not have; a comparison with one computes nothing
-AMPERE_DTYPES = ("triton.language.bfloat16", "triton.language.float8e4nv")
-
-
-def say_dtypes(call: Call) -> None:
-    """Say which of these dtypes a kernel casts to or makes a block of."""
-    m = call.machine
-    for value in call.arguments.values():
-        dtype = m.resolve(value)
-        if isinstance(dtype, Symbol) and dtype.name in AMPERE_DTYPES and inside_kernel(m):
-            m.emit(CallEvent, dtype.name.rpartition(".")[2], function=dtype.name, arguments={"dtype": dtype})
-
-
-@calls(
-    "triton.language.zeros", "triton.language.full", "triton.language.cast", "triton.language.zeros_like",
-    "triton.language.pointer_type",
-)  # fmt: skip
-def block(call: Call) -> Abstract:
-    say_dtypes(call)
-    return Unknown(f"what {call.name} returns is not known")
-
-
-@methods("unknown", "to")
-def cast(call: Call) -> Abstract:
-    """`.to(dtype)` of something unknown: inside a kernel it is a block."""
-    from t4lint.interpret.calls import unresolved
-
-    m = call.machine
-    if inside_kernel(m):
-        say_dtypes(call)
-    return unresolved(m, m.attribute(call.receiver, "to"), call.arguments)
-
-
 # --- Liger, flash-linear-attention, Apple's fused cross entropy ---------------------------------------------------
 
 
@@ -176,7 +117,6 @@ def linear_attention(call: Call) -> Abstract:
 
 
 @calls(
-    "triton.*",
     "liger_kernel.*",
     "cut_cross_entropy.*",
     "fla.*",

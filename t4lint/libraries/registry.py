@@ -60,7 +60,7 @@ MODELS = {
     "vllm": ("torch", "kernels"),
     "torchao": ("torch", "kernels"),
     "transformer_engine": ("torch", "kernels"),
-    "triton": ("torch", "kernels"),
+    "triton": ("torch", "triton"),
     "liger_kernel": ("torch", "kernels"),
     "fla": ("torch", "kernels"),
     "cut_cross_entropy": ("torch", "kernels"),
@@ -289,6 +289,10 @@ def subscript(m: Any, receiver: Abstract, index: Abstract) -> Abstract:
         if handler is not None:
             return handler(Call(m, receiver.name, Arguments((index,)), None, receiver))
         return Unknown(f"an item of {receiver.name}")
+    if isinstance(receiver, Function):
+        from t4lint.libraries import triton
+
+        return triton.launched(receiver) if triton.is_kernel(receiver) else unknown_from("item", receiver, index)
     if isinstance(receiver, Instance):
         found = receiver.cls.find("__getitem__")
         if isinstance(found, Function):

@@ -59,7 +59,7 @@ def triton_tile_exceeds_shared_memory(trace: Trace) -> Iterator[Candidate]:
             shared.test(lambda needed: needed > gpu.shared_memory_per_block),
             blame=shared,
             words={
-                "needed": shared.it // 1024 if shared.known else "?",
+                "needed": shared.it // 1024 if isinstance(shared.it, int) else "?",
                 "limit": gpu.shared_memory_per_block // 1024,
                 "gpu": gpu.short_name,
             },
@@ -83,7 +83,7 @@ def _smallest_of_each_launch(trace: Trace) -> Iterator[Call]:
     for call in trace.all(Call):
         if call.function != "triton.language.dot" or "shared" not in call.arguments:
             continue
-        if not call.arguments["shared"].known:
+        if not isinstance(call.arguments["shared"].it, int):
             yield call
             continue
         launch = call.arguments["launch"].it

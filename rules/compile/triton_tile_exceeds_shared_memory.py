@@ -37,6 +37,12 @@ from collections.abc import Iterator
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Call, Trace, Value
 
+LAUNCH = (
+    "launch",
+    "configuration",
+    "configurations",
+)  # which launch of a kernel, which of its configurations, of how many
+
 
 @rule(
     name="triton-tile-exceeds-shared-memory",
@@ -81,16 +87,17 @@ def _smallest_of_each_launch(trace: Trace) -> Iterator[Call]:
     launches: dict[int, dict[int, list[Call]]] = {}
     ways: dict[int, int] = {}
     for call in trace.all(Call):
-        if call.function != "triton.language.dot" or "shared" not in call.arguments:
+        if call.function != "triton.language.dot":
             continue
-        if not isinstance(call.arguments["shared"].it, int):
+        shared, launch, way, count = (call.arguments.get(name) for name in ("shared", *LAUNCH))
+        numbers = [value.it for value in (shared, launch, way, count) if value and isinstance(value.it, int)]
+        if shared is not None and len(numbers) < 1 + len(LAUNCH):
             yield call
-            continue
-        launch = call.arguments["launch"].it
-        ways[launch] = call.arguments["configurations"].it
-        launches.setdefault(launch, {}).setdefault(call.arguments["configuration"].it, []).append(call)
-    for launch, products in launches.items():
-        if len(products) == ways[launch]:
+        elif shared is not None:
+            ways[numbers[1]] = numbers[3]
+            launches.setdefault(numbers[1], {}).setdefault(numbers[2], []).append(call)
+    for number, products in launches.items():
+        if len(products) == ways[number]:
             yield min((max(calls, key=_bytes) for calls in products.values()), key=_bytes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,13 @@ def takes(library: str, what: str, call: Call) -> bool:
     if what == "Trainer":
         return call.function in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
     return top == library and last == what
+
+
+def written(value: Value, argument: str) -> Value | None:
+    """The value, where its place is that of the argument's name; None where it only comes from there: the call is to be edited."""
+    note = value.origins[0].note if value.origins else ""
+    found = re.match(r"""(--|["'])?([\w-]+)""", note)
+    return value if found and found[2].replace("-", "_") == argument else None
 
 
 def named(call: Call) -> str:

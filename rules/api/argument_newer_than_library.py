@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from t4lint.rule import Candidate, Edit, RenameArgument, rule
 from t4lint.trace import Call, Trace, release
 
-from ._argument_tables import Row, named, rows, taken
+from ._argument_tables import Row, named, rows, taken, written
 
 TABLE = "newer_arguments.csv"
 
@@ -58,7 +58,7 @@ def argument_newer_than_library(trace: Trace) -> Iterator[Candidate]:
         yield Candidate(
             call,
             version.test(lambda installed, first=row.since: release(installed) < release(first)),  # type: ignore[misc]
-            blame=value,
+            blame=written(value, row.argument),
             words={
                 "argument": row.argument,
                 "call": named(call),

@@ -34,7 +34,7 @@ from typing import NamedTuple
 from t4lint.rule import Candidate, Edit, RenameArgument, rule
 from t4lint.trace import FALSE, Call, Fact, Trace, Value, release
 
-from ._argument_tables import named, takes
+from ._argument_tables import named, takes, written
 
 SHOWN = 4  # arguments that a message names
 
@@ -90,10 +90,14 @@ def removed_argument(trace: Trace) -> Iterator[Candidate]:
             yield Candidate(
                 call,
                 _any(fact for _, fact in judged),
-                blame=call.arguments[(gone or judged)[0][0].argument],
+                blame=next(filter(None, (_place(call, row) for row, _ in gone or judged)), None),
                 severity=None if library in trace.versions else "note",
                 words=_words(call, [row for row, _ in gone or judged]),
             )
+
+
+def _place(call: Call, row: Row) -> Value | None:
+    return written(call.arguments[row.argument], row.argument)
 
 
 def _any(facts: Iterable[Fact]) -> Fact:

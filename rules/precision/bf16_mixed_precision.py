@@ -131,6 +131,8 @@ def _spoken_for(trace: Trace, engine: Engine) -> bool:
 
 
 def _refused(trace: Trace, role: str) -> bool:
+    if role == "FSDP":  # its MixedPrecision asks nothing of the GPU (torch 2.0 to 2.13 distributed/fsdp/api.py)
+        return False
     old_torch = trace.version_at_least("torch", "2.3").holds is False
     old_transformers = trace.version_at_least("transformers", "4.35").holds is False
     return old_torch or "unsloth" in trace.imported or (role.endswith("TrainingArguments") and old_transformers)

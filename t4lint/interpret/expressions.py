@@ -60,7 +60,7 @@ def truth(m: Machine, value: Abstract) -> bool | None:
         yes, no = truth(m, value.yes), truth(m, value.no)
         return yes if yes == no else None
     if isinstance(value, ListValue):
-        return bool(value.items) if value.items or value.complete else None
+        return bool(value.items) if (value.items and not value.maybe) or value.complete else None
     if isinstance(value, DictValue):
         return bool(value.items) if value.items or value.complete else None
     if isinstance(value, (Unknown, Tensor)):
@@ -711,7 +711,9 @@ def _contains(name: str, left: Abstract, right: Abstract) -> Abstract:
         found = True if left.value in right.items else False if right.complete else None
     elif isinstance(right, ListValue):
         verdicts = [identical(left, element) for element in right.items]
-        found = True if True in verdicts else None if None in verdicts or not right.complete else False
+        found = None if None in verdicts or not right.complete else False
+        if True in verdicts and not right.maybe:
+            found = True
         if found:
             # words of a command line say where to edit; a tuple that is written in the test does not
             return Const(name == "In", origins_of(right, left))
@@ -899,7 +901,9 @@ def _yield(m: Machine, node: cst.Yield) -> Abstract:
 def _comprehension(m: Machine, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> Abstract:
     items: list[Abstract] = []
     complete = comprehend(m, node.for_in, lambda: items.append(evaluate(m, node.elt)))
-    return set_of(items, complete) if isinstance(node, cst.SetComp) else ListValue(tuple(items), "list", complete)
+    found = set_of(items, complete) if isinstance(node, cst.SetComp) else ListValue(tuple(items), "list", complete)
+    found.state["maybe"] = not complete
+    return found
 
 
 def _dict_comprehension(m: Machine, node: cst.DictComp) -> Abstract:

@@ -131,12 +131,20 @@ def _binary(name: str, left: Abstract, right: Abstract) -> Abstract:
             return ListValue(left.items * right.value, left.kind, left.complete)
     if isinstance(left, DictValue) and isinstance(right, DictValue) and name == "BitOr":
         return DictValue({**left.items, **right.items}, left.complete and right.complete)
+    if name == "Modulo" and isinstance(left, Unknown) and left.varies and _is_one(right):
+        return Const(
+            0, origins_of(right), varies=True
+        )  # `(step + 1) % accumulation` of a counter, with an accumulation of 1
     return unknown_from(name, left, right)
 
 
 def _is_block(value: Abstract) -> bool:
     """Is it a block of a Triton kernel?"""
     return isinstance(value, Object) and value.kind == "triton block"
+
+
+def _is_one(value: Abstract) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, int) and value.value == 1
 
 
 def _constants(name: str, left: Const, right: Const) -> Abstract:

@@ -119,7 +119,8 @@ class Choice(Abstract):
 
 
 class ListValue(Abstract):
-    """A list, tuple or set. `complete`: all its elements are known."""
+    """A list, tuple or set. `complete`: all its elements are known. `maybe`: those that are given stand for what a
+    comprehension may find, and it may find nothing."""
 
     __slots__ = ("kind", "state")
 
@@ -138,6 +139,10 @@ class ListValue(Abstract):
     @property
     def complete(self) -> bool:
         return bool(self.state["complete"])
+
+    @property
+    def maybe(self) -> bool:
+        return bool(self.state.get("maybe"))
 
 
 class DictValue(Abstract):

@@ -46,6 +46,7 @@ from t4lint.trace import (
     Model,
     Optimizer,
     Origin,
+    ProcessGroup,
     Trace,
     Value,
     Wrap,
@@ -55,7 +56,7 @@ from t4lint.trace import Step as OptimizerStep
 MAX_TESTS = 3  # eight worlds
 # what the quantities of a step are computed from
 QUANTIFIED: frozenset[type[Event]] = frozenset(
-    {Model, Optimizer, Engine, Loader, Launch, Wrap, Call, Autocast, Compile, OptimizerStep}
+    {Model, Optimizer, Engine, Loader, Launch, ProcessGroup, Wrap, Call, Autocast, Compile, OptimizerStep}
 )
 
 

@@ -318,7 +318,7 @@ def any_all(call: Call) -> Abstract:
     if isinstance(value, ListValue):
         verdicts = [call.machine.truth(item) for item in value.items]
         wanted = call.name == "builtins.any"
-        if wanted in verdicts:
+        if wanted in verdicts and not value.maybe:
             return Const(wanted, value.items[verdicts.index(wanted)].origins)
         if value.complete and None not in verdicts:
             return Const(not wanted, origins_of(*value.items))

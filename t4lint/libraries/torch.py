@@ -467,11 +467,16 @@ def matmul_facts(m: Any, module: Any) -> str:
         # a layer that was built in a dtype of its own keeps it until the model is cast
         if not isinstance(chosen, (Instance, Object)) or chosen.attributes.get("$cast") is None:
             chosen = module
-    computing = chosen.attributes.get("$compute") if isinstance(chosen, (Instance, Object)) else None
+    computing = next((part.attributes["$compute"] for part in (chosen, inner(module)) if computes_apart(part)), None)
     weights = m.resolve(computing if isinstance(computing, Abstract) else state(chosen, "$dtype"))
     if isinstance(weights, (Const, Symbol)):
         return dtype_name(weights)
     return "?"
+
+
+def computes_apart(part: Any) -> bool:
+    """Are its matmuls run in another dtype than that of its weights: sharded by FSDP, or quantized?"""
+    return isinstance(part, (Instance, Object)) and isinstance(part.attributes.get("$compute"), Abstract)
 
 
 def engine_of(module: Any) -> str | None:

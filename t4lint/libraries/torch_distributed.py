@@ -57,6 +57,7 @@ def wrap(call: Call) -> Abstract:
     if WRAPPERS[call.name] == "fsdp":
         wrapper.attributes["$shards"] = Const(True)
         apply_policy(m, module, call.arguments.get("mixed_precision"))
+        on_the_gpu(m, wrapper)
     how = WRAPPERS[call.name]
     reduces: Abstract = Const("always")
     if how != "ddp":
@@ -241,7 +242,16 @@ def fully_shard(call: Call) -> Abstract:
     options = {"strategy": strategy, "offload_param": offload_of(m, call.arguments.get("offload_policy"))}
     here = Const("fsdp", (m.here("literal", call.name),))
     m.emit(Wrap, "fsdp", getattr(module, "uid", ""), how=here, options=options)
+    on_the_gpu(m, module)
     return module
+
+
+def on_the_gpu(m: Any, module: Abstract) -> None:
+    """FSDP computes on the process's GPU: it moves a module from the CPU there, or cannot run (torch 2.13 fsdp/_init_utils.py)."""
+    from t4lint.libraries.torch import set_device
+
+    if m.target.gpu is not None:
+        set_device(m, module, Const("cuda"))
 
 
 @calls("torch.distributed.init_process_group")

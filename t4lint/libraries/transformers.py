@@ -410,7 +410,16 @@ def parsed(m: Any, cls: Abstract, flags: command_line.Flags) -> Abstract:
 FP32_HEADS = (
     "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForImageClassification",
     "ForMultipleChoice", "ForAudioClassification", "ForObjectDetection", "ForSemanticSegmentation", "ForCTC",
+    "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq",
 )  # fmt: skip
+# architectures from before the checkpoints in 16 bits, by the beginning of the class's name: bart-large-cnn, t5-base,
+# whisper-small, vit-base and their like are published in float32; the exceptions are rows of families.csv
+FP32_ARCHITECTURES = re.compile(
+    r"(Albert|Bart|Beit|Bert|BigBird|Blenderbot|CLIP|Camembert|Canine|ConvNext|DPT|Data2Vec|DeiT|Detr|DistilBert|Electra|EncoderDecoder"
+    r"|GPT2|GPTNeo(?!X)|Hubert|LED|LayoutLM|LiltModel|Longformer|M2M100|MBart|MPNet|MT5|Marian|Mask2Former|MaskFormer|ModernBert|Pegasus|ProphetNet|Roberta"
+    r"|Sam|Segformer|SpeechEncoderDecoder|Swin|T5|TimeSformer|TrOCR|UniSpeech|ViT|VideoMAE|VisionEncoderDecoder|Wav2Vec2|WavLM|Whisper"
+    r"|XLMRoberta|XLNet|Yolos)(?!Gemma)"
+)
 
 
 def class_of(call: Call) -> str:
@@ -512,13 +521,18 @@ def model_object(call: Call, cls: str, checkpoint: Abstract, requested: Abstract
             "$requested": named_dtype(m, requested),
             "$transformers": Const(True),
             "$family": family,
-            "$attention": call.arguments.get("attn_implementation") or call.argument("config", None, Const(None)),
+            "$attention": call.arguments.get("attn_implementation")
+            or call.arguments.get("_attn_implementation")
+            or call.argument("config", None, Const(None)),
             "$device_map": call.argument("device_map", None, Const(None)),
         },
     )
+    if quantized_here(quantization):
+        known = isinstance(quantization, Const) and quantization.value == "4bit"
+        module.attributes["$compute"] = compute if known else Unknown("8-bit layers compute in int8 and float16")
     if call.given("device_map") or quantized_here(quantization):
         set_device(m, module, module.attributes["$device"])
-    attention = call.arguments.get("attn_implementation")
+    attention = call.arguments.get("attn_implementation") or call.arguments.get("_attn_implementation")
     old_flag = call.arguments.get("use_flash_attention_2")
     if attention is None and old_flag is not None and m.truth(old_flag) is True:
         attention = Const("flash_attention_2", old_flag.origins)
@@ -607,8 +621,9 @@ def resulting_dtype(
         read = str(checkpoint.value).strip().lower() in family.published  # type: ignore[attr-defined]
         steps = (m.here("version", note), *(() if read else (PRESUMED,)))
         return with_origin(Const(family.dtype, requested.origins if auto and requested is not None else ()), *steps)
-    if any(cls.endswith(head) for head in FP32_HEADS) and not auto:
-        note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints with this head"
+    if (cls.endswith(FP32_HEADS) or FP32_ARCHITECTURES.match(cls)) and not auto:
+        kind = "with this head" if cls.endswith(FP32_HEADS) else "of this architecture"
+        note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints {kind}"
         return with_origin(Const("float32"), m.here("default", note), PRESUMED)
     return Unknown("the dtype of the checkpoint", uid=f"checkpoint dtype {id(call.arguments)}")
 

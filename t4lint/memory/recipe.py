@@ -20,6 +20,7 @@ from t4lint.trace import (
     Model,
     Optimizer,
     Origin,
+    ProcessGroup,
     Step,
     Trace,
     Value,
@@ -98,6 +99,12 @@ class Recipe:
     hook: Value  # the hook that compresses DDP's gradients, by its name; NOT_SAID without one
 
 
+def _one_process(trace: Trace) -> Value:
+    """Without a launch in sight a program is one process, unless it joins a group of them."""
+    group = next(trace.all(ProcessGroup), None)
+    return Value(1) if group is None else unknown("no launch command says how many processes there are")
+
+
 def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
     """The recipe of a step, or an unknown value with the reason why there is none.
 
@@ -127,7 +134,7 @@ def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
         offloads=_offloads(wraps),
         wrap=wraps[-1] if wraps else None,
         nodes=launch.nodes if launch else Value(1),
-        per_node=launch.processes_per_node if launch else Value(1),
+        per_node=launch.processes_per_node if launch else _one_process(trace),
         instance=launch.instance if launch else NOT_SAID,
         chunked_loss=_chunked_loss(trace, engines),
         chunked_kernels=bool(_CHUNKED_LOSS & trace.imported),

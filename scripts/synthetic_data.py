@@ -1,15 +1,17 @@
 """Write small random data where scripts of public repositories look for the real ones, so that they run offline.
 
-    python scripts/synthetic_data.py mnist FOLDER | text FOLDER | characters FOLDER | pictures FOLDER
+    python scripts/synthetic_data.py mnist FOLDER | text FOLDER | characters FOLDER | pictures FOLDER | lines FILE
 
 `mnist`: MNIST as torchvision stores it (FOLDER/MNIST/raw); `text`: train.txt, valid.txt and test.txt of made-up words;
 `characters`: train.bin, val.bin and meta.pkl as nanoGPT prepares them; `pictures`:
-train and val with a folder for each class. For scripts/differential.py.
+train, val and test with a folder for each class; `lines`: JSON lines with a `text` of made-up words. For
+scripts/differential.py and scripts/reach.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import pickle
 import random
 import struct
@@ -57,12 +59,19 @@ def characters(folder: Path) -> None:
 
 
 def pictures(folder: Path) -> None:
-    for part in ("train", "val"):
+    for part in ("train", "val", "test"):
         for label in range(CLASSES):
             inner = folder / part / f"class_{label}"
             inner.mkdir(parents=True, exist_ok=True)
             for number in range(16):
                 (inner / f"{number}.png").write_bytes(_png(64))
+
+
+def lines(file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    words = ["".join(random.choices(LETTERS[:26], k=random.randint(1, 8))) for _ in range(200)]
+    rows = [{"text": " ".join(random.choices(words, k=random.randint(20, 200)))} for _ in range(64)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _png(side: int) -> bytes:
@@ -76,7 +85,7 @@ def _png(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-KINDS = {"mnist": mnist, "text": text, "characters": characters, "pictures": pictures}
+KINDS = {"mnist": mnist, "text": text, "characters": characters, "pictures": pictures, "lines": lines}
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import pytest
 from t4lint.phantom.allocator import LARGE_SEGMENT, SMALL_SEGMENT, Allocator, DoesNotFit
 from t4lint.phantom.ledger import Ledger
 
+PYTHON = os.environ.get("T4LINT_TEST_PYTHON", sys.executable)  # of the programs: another torch may be there
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
 
@@ -71,7 +72,7 @@ def verified(folder: Path, script: str, *flags: str) -> dict[str, Any]:
     (folder / "train.py").write_text(textwrap.dedent(script).lstrip("\n"), encoding="utf-8")
     called = [
         sys.executable, "-m", "t4lint", "verify", "--device", "phantom", "--output-format", "json", *flags, "--",
-        sys.executable, "train.py",
+        PYTHON, "train.py",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(called, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
@@ -296,3 +297,60 @@ def test_the_end_waits_for_threads_that_run(tmp_path: Path) -> None:
     called = [sys.executable, "end.py"]
     done = subprocess.run(called, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == ("[True]\n" if sys.platform == "linux" else done.stdout), done.stderr
+
+
+@pytest.mark.heavy
+def test_values_are_finite_for_who_asks_and_an_evaluation_in_inference_mode_has_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = """
+        import torch
+
+        model = torch.nn.Linear(600, 600).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            loss = model(torch.randn(3, 600, device="cuda")).square().mean()
+            if not torch.isfinite(loss) or torch.isnan(loss):
+                raise SystemExit("not finite")
+            loss.backward()
+            gradient = model.weight.grad
+            spoiled = gradient.isnan().logical_or(gradient.isinf()).float().max()
+            assert spoiled.item() == 0 and not (gradient != gradient).any()
+            assert torch.isfinite(gradient).all() and int(torch.isnan(gradient).sum()) == 0
+            with torch.cuda.nvtx.range("evaluation"), torch.inference_mode():
+                out = model(torch.randn(3, 600, device="cuda"))
+                assert out.mean().item() == 1.0 and out.to("cpu").numpy().shape == (3, 600)
+                assert out.argmax(1).cpu().tolist() and {"loss": out.sum()}["loss"].item() == 1.0
+            optimizer.step()
+    """
+    report = verified(tmp_path, script, "--steps", "2")
+    assert report["errors"] == [], report["said"]
+
+
+@pytest.mark.heavy
+def test_older_types_of_tensors_a_graph_for_tensorboard_and_what_a_fresh_process_says(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = """
+        import torch
+
+        assert torch.cuda.is_available() and not torch.cuda.is_initialized()
+        Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+        model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2)).cuda()
+        assert torch.cuda.is_initialized()
+        torch.jit.trace(model, torch.randn(2, 1, 8, 8).cuda())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            real = torch.ones(4, 1, 8, 8).type(Tensor)
+            noise = Tensor(torch.zeros(4, 1, 8, 8).numpy())
+            label = Tensor(4, 1).fill_(1.0)
+            assert isinstance(label, torch.cuda.FloatTensor) and label.is_cuda and label.type() == "torch.cuda.FloatTensor"
+            assert torch.cuda.LongTensor([1, 2]).tolist() == [1, 2] and not isinstance(label, torch.cuda.HalfTensor)
+            assert real.type("torch.cuda.HalfTensor").dtype is torch.float16 and real.type(torch.float64).is_cuda
+            loss = (model(real + noise).mean() - label).square().mean()
+            loss.backward()
+            optimizer.step()
+            torch.cuda.cudart().cudaProfilerStart()
+            torch.cuda.nvtx.range_push("step")
+            torch.cuda.nvtx.range_pop()
+    """
+    report = verified(tmp_path, script, "--steps", "2")
+    assert report["errors"] == [], report["said"]

@@ -31,7 +31,8 @@ BEFORE = 2  # words before the first slot in a virtual table of the Itanium ABI:
 AFTER = 16  # slots that a later class may add
 ANSWERS = {
     "hasCUDA": 1, "isBuilt": 1, "isAvailable": 1, "hasPrimaryContext": 1, "init": 0,
-    "getCurrentDevice": 0, "setCurrentDevice": 0, "exchangeDevice": 0, "maybeExchangeDevice": 0,
+    "compiledWithCuDNN": 0,  # from torch 2.15 on a build with it asks the driver when a convolution has no values
+    "getCurrentDevice": 0, "current_device": 0, "setCurrentDevice": 0, "exchangeDevice": 0, "maybeExchangeDevice": 0,
 }  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def _hooks(torch: Any, devices: int) -> None:
     first = int(hooks[0] or 0)
     old = ctypes.cast(first - BEFORE * native.POINTER, ctypes.POINTER(ctypes.c_void_p))
     entries = [int(old[index] or 0) for index in range(BEFORE + len(order))] + [0] * AFTER
-    for name, answer in {**ANSWERS, "deviceCount": devices}.items():
+    for name, answer in {**ANSWERS, "deviceCount": devices, "getNumGPUs": devices}.items():
         if name in order:
             entries[BEFORE + order.index(name)] = native.constant(answer)
     if "hasCUDA" not in order:

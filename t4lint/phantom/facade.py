@@ -100,10 +100,17 @@ class Graph(Nothing):
         return (0, 0)
 
 
+class Fine:
+    """Libraries of CUDA that tools of profiling call into (NVTX, the runtime): each function says that it went well."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: 0
+
+
 def install(torch: Any, card: Card, ledger: Ledger) -> None:
     """Replace what asks the driver; what only computes on the answers (capability, name, bf16) stays torch's own."""
     cuda = torch.cuda
-    for name, value in _answers(torch, card).items():
+    for name, value in _answers(torch, card, ledger).items():
         if hasattr(cuda, name):
             setattr(cuda, name, value)
     for name, value in _memory(card, ledger).items():
@@ -144,12 +151,13 @@ def _accelerator(torch: Any) -> None:
             setattr(accelerator, name, value)
 
 
-def _answers(torch: Any, card: Card) -> dict[str, Any]:
+def _answers(torch: Any, card: Card, ledger: Ledger) -> dict[str, Any]:
     properties = Properties(card)
     stream = Stream()
-    device = {"index": 0}
+    device = {"index": 0, "chosen": False}
 
     def set_device(chosen: Any) -> None:
+        device["chosen"] = True
         index = chosen if isinstance(chosen, int) else torch.device(chosen).index
         device["index"] = index if index is not None and index >= 0 else device["index"]
 
@@ -162,7 +170,9 @@ def _answers(torch: Any, card: Card) -> dict[str, Any]:
         "is_available": lambda: True,
         "device_count": lambda: card.count,
         "_device_count_nvml": lambda: card.count,
-        "is_initialized": lambda: True,
+        # by its first use: device meshes choose the GPU of a rank where nothing has been done yet
+        "is_initialized": lambda: device["chosen"] or ledger.allocator.peak_allocated > 0,
+        "_lazy_call": lambda function, **kwargs: function(),
         "_is_in_bad_fork": lambda: False,
         "_lazy_init": nothing,
         "init": nothing,
@@ -186,6 +196,8 @@ def _answers(torch: Any, card: Card) -> dict[str, Any]:
         "device": Nothing,
         "device_of": Nothing,
         "ipc_collect": nothing,
+        "cudart": Fine,
+        "check_error": nothing,
         "is_current_stream_capturing": lambda: False,
         "utilization": lambda device=None: 0,
         "is_tf32_supported": lambda: card.capability >= (8, 0),
@@ -233,6 +245,9 @@ def _memory(card: Card, ledger: Ledger) -> dict[str, Any]:
         "memory_stats_as_nested_dict": lambda device=None: {},
         "memory_summary": summary,
         "memory_snapshot": lambda *args, **kwargs: [],
+        "_record_memory_history": lambda *args, **kwargs: None,
+        "_dump_snapshot": lambda *args, **kwargs: None,
+        "_snapshot": lambda *args, **kwargs: {"segments": [], "device_traces": [[]]},
         "empty_cache": allocator.release,
         "set_per_process_memory_fraction": lambda fraction, device=None: None,
     }
@@ -313,6 +328,8 @@ def _native(torch: Any) -> None:
     for name, value in absent.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, value)
+    if hasattr(torch.cuda, "nvtx"):
+        torch.cuda.nvtx._nvtx = Fine()
     torch.amp.is_autocast_available = torch.amp.autocast_mode.is_autocast_available = lambda device: True
     for module in (getattr(torch.cuda.amp, "common", None), torch.amp.grad_scaler):
         if hasattr(module, "amp_definitely_not_available"):

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch._subclasses import fake_tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
 
 def install() -> None:
@@ -19,6 +20,7 @@ def install() -> None:
     # whether parameters are valid depends on values that are not there: a guess would refuse them
     torch.distributions.Distribution.set_default_validate_args(False)
     _compile()
+    _tracing()
     _save()
 
 
@@ -33,6 +35,21 @@ def _compile() -> None:
     def compile_module(self: Any, *args: Any, **kwargs: Any) -> None: ...
 
     torch.nn.Module.compile = compile_module
+
+
+def _tracing() -> None:
+    """A trace makes tensors of sizes, which fakes do not take: the model stays as it is written."""
+    original = torch.jit.trace
+
+    def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+        on_card = any(isinstance(it, FakeTensor) for it in tree_leaves((example_inputs, kwargs)))
+        if on_card or (
+            isinstance(func, torch.nn.Module) and any(isinstance(it, FakeTensor) for it in func.parameters())
+        ):
+            return func
+        return original(func, example_inputs, *args, **kwargs)
+
+    torch.jit.trace = trace
 
 
 def _save() -> None:
@@ -77,4 +94,27 @@ def _safetensors(module: Any) -> None:
     module.save_file = save_file
 
 
-HOOKS = {"transformers.utils.import_utils": _transformers, "safetensors.torch": _safetensors}
+def _boards(module: Any) -> None:
+    """A picture of the graph for TensorBoard needs a trace of it."""
+    module.SummaryWriter.add_graph = lambda self, *args, **kwargs: None
+
+
+class _Kernels:
+    """Optimizers' kernels of DeepSpeed, which a compiler for CUDA makes: they change values, and no shape."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
+def _deepspeed(module: Any) -> None:
+    for name in ("fused_adam", "fused_lamb", "fused_lion"):
+        module.OpBuilder._loaded_ops.setdefault(name, _Kernels())
+
+
+HOOKS = {
+    "deepspeed.ops.op_builder.builder": _deepspeed,
+    "transformers.utils.import_utils": _transformers,
+    "safetensors.torch": _safetensors,
+    "tensorboardX.writer": _boards,
+    "torch.utils.tensorboard.writer": _boards,
+}

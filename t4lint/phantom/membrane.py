@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map
 
-from . import convolution, operations, shadow
+from . import convolution, finite, operations, shadow
 from .ledger import Ledger
 from .tell import Tell
 
@@ -71,6 +71,9 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             if func is aten._local_scalar_dense.default and not tensors:
                 return args[0]  # a tensor that C++ made of a Python number comes as that number
             return func(*args, **kwargs)
+        if func.namespace == "aten" and torch.is_inference_mode_enabled() and func._can_decompose():
+            with self:  # there, what is made of other operations comes whole
+                return func.decompose(*args, **kwargs)
         special = self.special.get(func)
         if special is not None:
             result = special(func, args, kwargs)
@@ -88,8 +91,13 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         if known is None:
             known = _decided(func, tensors, out)
         shadow.attach(out, known, FakeTensor)
-        if known is None and func._schema.is_mutable and func not in SCALING:
+        mutable = func._schema.is_mutable
+        if known is None and mutable and func not in SCALING:
             shadow.forget_written(func, args, FakeTensor)
+        if known is None and not mutable:
+            number = finite.known(func, args, tensors)
+            if number is not None:
+                finite.keep(out, number)
         self._account(out, func)
         return out
 

@@ -47,4 +47,4 @@ def forget_written(func: Any, args: tuple[Any, ...], fake: type) -> None:
             continue
         for tensor in given if isinstance(given, (list, tuple)) else (given,):
             if isinstance(tensor, fake):
-                tensor._t4lint_shadow = None  # type: ignore[attr-defined]
+                tensor._t4lint_shadow = tensor._t4lint_finite = None  # type: ignore[attr-defined]

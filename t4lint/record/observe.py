@@ -763,6 +763,7 @@ def _wrap(context: _Context, record: Record, common: dict[str, Any]) -> Event:
     options = {name: _observed(value) for name, value in record.d.get("options", {}).items()}
     return Wrap(
         **common,
+        role=str(record.d.get("role", "")),
         how=_observed(record.d.get("how")),
         options=options,
         **_pick(record, "replicated", "gradient_bytes", "normalization", skip_none=True),

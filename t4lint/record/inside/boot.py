@@ -15,6 +15,7 @@ from . import (
     frames,
     guard,
     hooks_calls,
+    hooks_deepspeed,
     hooks_lightning,
     hooks_torch,
     hooks_transformers,
@@ -65,6 +66,7 @@ def boot() -> None:
                 hooks_transformers.HOOKS,
                 hooks_calls.HOOKS,
                 hooks_lightning.HOOKS,
+                hooks_deepspeed.HOOKS,
                 phantom.HOOKS,
                 standin.HOOKS,
             )

@@ -115,7 +115,8 @@ def _copies(torch: Any) -> None:
 def _say_copy(tensor: Any, destination: str, non_blocking: Any) -> None:
     if not phantom.there() and tensor.device.type != destination:
         state.counts["copies to the CPU" if destination == "cpu" else "copies to the GPU"] += 1
-    pinned = tensor.is_pinned() if card.on_gpu() and tensor.device.type == "cpu" else None
+    there = card.on_gpu() or phantom.there()
+    pinned = tensor.is_pinned() if there and tensor.device.type == "cpu" else None
     fact(
         "copy",
         look(),

@@ -247,7 +247,7 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     site = look()
     by_program, by_engine = divided_by(first, site.engine)
     name = _scaled_by(tensors)
-    if name == "none":
+    if name == "none" and not state.scales:
         meter.loss(first)
     ordered(
         "backward",
@@ -256,7 +256,7 @@ def _say_backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         dtype=max(state.forward, key=lambda name: state.forward[name]) if state.forward else None,
         ran=max(state.forward_ran, key=lambda name: state.forward_ran[name]) if state.forward_ran else None,
         autocast=state.last_region,
-        scaled_by=name,
+        scaled_by=state.scales if name == "none" and state.scales else name,
         scaler_off=name in _off,
         inside_autocast=state.regions.dtype != "none",
         retain_graph=bool(retain),
@@ -347,14 +347,43 @@ def _safe(look_at: Any) -> Any:
     return hook
 
 
+class EngineStep:
+    """A step of an engine that may call its optimizer several times for it: once for each group, or for no one's sake.
+
+    `parameters`: how many are trained, None for those of the optimizer; `scales`: does the engine scale losses itself.
+    """
+
+    def __init__(self, parameters: int | None, scales: bool) -> None:
+        self.parameters, self.scales = parameters, scales
+        self.optimizer: Any = None
+
+
+def step_of_an_engine(parameters: int | None, scales: bool) -> None:
+    """From here on all steps of optimizers are one, up to `step_of_an_engine_ended`."""
+    state.engine_step = EngineStep(parameters, scales)
+
+
+def step_of_an_engine_ended() -> None:
+    """Nothing is counted where no optimizer was called: its gradients overflowed."""
+    taken, state.engine_step = state.engine_step, None
+    if taken is not None and taken.optimizer is not None:
+        _after_step(taken.optimizer)
+
+
 def _before_step(optimizer: Any) -> None:
     stop.if_pending()
+    engine = state.engine_step
+    if engine is not None:
+        if engine.optimizer is not None:
+            return
+        engine.optimizer = optimizer
     state.phase = "optimizer"
     if not state.step:
         libraries.tell()
     phantom.step(optimizer)
     groups = optimizer.param_groups
     first = next((parameter for group in groups for parameter in group["params"]), None)
+    counted = engine.parameters if engine is not None else None
     ordered(
         "step",
         look(),
@@ -364,12 +393,14 @@ def _before_step(optimizer: Any) -> None:
         ran=state.math(asked=False),
         compiled=state.compiled,
         backwards=state.backwards,
-        parameters=sum(parameter.numel() for group in groups for parameter in group["params"]),
-        through_scaler=bool(state.scalers_stepping),
+        parameters=counted or sum(parameter.numel() for group in groups for parameter in group["params"]),
+        through_scaler=bool(state.scalers_stepping) or (engine is not None and engine.scales),
     )
 
 
 def _after_step(optimizer: Any) -> None:
+    if state.engine_step is not None:
+        return
     name = optimizers.of(optimizer)
     state.phase = "forward"
     state.step += 1

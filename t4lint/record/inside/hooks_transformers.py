@@ -12,6 +12,7 @@ from . import journal
 from .frames import Site, look
 from .hooks_setup import ask, describe
 from .probe import wrap
+from .state import configured
 
 PUBLIC = ("transformers", "trl", "accelerate", "peft", "optimum", "setfit", "sentence_transformers")
 
@@ -108,6 +109,8 @@ def _say_arguments(site: Site, arguments: Any, kwargs: dict[str, Any]) -> None:
     def read(*names: str) -> Any:
         return next((getattr(arguments, name) for name in names if getattr(arguments, name, None) is not None), None)
 
+    if read("deepspeed"):
+        configured["Trainer"] = site
     fp16, bf16 = bool(read("fp16")), bool(read("bf16"))
     strategy = read("eval_strategy", "evaluation_strategy")
     journal.emit(
@@ -171,6 +174,7 @@ def _accelerator(module: Any) -> None:
         site = look()
         if site.engine == "Trainer":
             return  # the trainer's own: its arguments have been told
+        configured["Accelerator"] = site
         asked = written(original, args, kwargs)
         accelerator = args[0]
         _say_call(site, "accelerate.Accelerator", asked, error)

@@ -180,4 +180,8 @@ def _library(name: str) -> Callable[[Any], None]:
     return hook
 
 
-HOOKS = {name: _library(name) for name in ("transformers.utils.import_utils", "safetensors.torch")}
+PATCHED = (
+    "deepspeed.ops.op_builder.builder",
+    "transformers.utils.import_utils", "safetensors.torch", "tensorboardX.writer", "torch.utils.tensorboard.writer",
+)  # fmt: skip
+HOOKS = {name: _library(name) for name in PATCHED}

@@ -18,6 +18,11 @@ def divided_by(loss: Any, engine: str) -> tuple[float | None, float | None]:
             node = _one_before(node)
     if engine == "Accelerator" and node is not None and node.name().startswith("Div"):
         return _divisor(_one_before(node), 0), _number(node)
+    if engine == "DeepSpeed":  # it divides by the micro-batches of a step, then scales where it does
+        while node is not None and node.name().startswith(("Mul", *SAME_VALUE)):
+            node = _one_before(node)
+        divides = node is not None and node.name().startswith("Div")
+        return (_divisor(_one_before(node), 0), _number(node)) if divides else (None, None)
     return (None if engine else _divisor(node, 0)), None
 
 

@@ -41,6 +41,8 @@ class State:
         self.reentrant = False  # activation checkpointing runs the forward without grad
         self.compiled = False
         self.scalers_stepping: list[str] = []
+        self.scales = ""  # the engine that scales the loss of this backward by itself
+        self.engine_step: Any = None  # the step of an engine that is being taken
         self.asked: dict[str, float] = {}  # FLOPs since the last step, by the dtype that CUDA would use
         self.ran: dict[str, float] = {}  # the same by the dtype that was used here
         self.asked_without_grad: dict[str, float] = {}
@@ -102,5 +104,6 @@ class Names:
 
 
 state = State()
+configured: dict[str, Any] = {}  # by engine: the site where what it makes of DeepSpeed was configured
 optimizers = Names("optimizer")
 scalers = Names("scaler")

@@ -246,7 +246,7 @@ def _target(name: str) -> Target | None:
         found = find_target(name)
     except UnknownTarget:
         return None
-    return found if found.gpu is not None and found.gpu.short_name != "T4" else None
+    return found if found.gpu is not None and (found.gpu.short_name != "T4" or found.gpu.share < 1) else None
 
 
 def _finding(finding: Finding, rule: Rule | None, target: Target | None, language: str) -> Finding:
@@ -285,7 +285,10 @@ def _said(rule: Rule, part: str, template: str, text: str, target: Target | None
     if target is not None and target.gpu is not None:
         from t4lint.engine import about
 
-        template, other = about(template, target), re.sub(r"\bT4\b", target.gpu.short_name, other)
+        name = target.gpu.short_name
+        if target.gpu.share < 1 and "GiB" in template:
+            name = f"1/{1 / target.gpu.share:g} {name}"
+        template, other = about(template, target), re.sub(r"\bT4\b", name, other)
     if "{" not in template:
         return other if template == text else text
     near = tuple(_entries(said.folder / f"{rule.family}.po").get(words, ()))

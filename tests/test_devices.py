@@ -77,6 +77,28 @@ def test_a_slice_of_a_gpu_has_its_share_of_memory() -> None:
     assert gpu is not None and gpu.total_memory == 4 * GIB
 
 
+@pytest.mark.parametrize(
+    ("name", "share", "part"),
+    [
+        ("GN7.LARGE20", 1 / 4, "a quarter of"), ("GN7.2XLARGE40", 1 / 2, "half of"), ("GN7.2XLARGE32", 1, ""),
+        ("vgn6i-m8-vws.2xlarge", 1 / 2, "half of"), ("ecs.vgn6i-m16-vws.5xlarge", 1, ""), ("T4/3", 1 / 3, "1/3 of"),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_gpu_has_its_share_of_memory_and_time(name: str, share: float, part: str) -> None:
+    gpu, whole = find_target(name).gpu, find_target("t4").gpu
+    assert gpu is not None and whole is not None
+    assert gpu.total_memory == (int(16 * GIB * share) if part else whole.total_memory) and gpu.part == part
+    assert gpu.effective_flops["float16"] == pytest.approx(share * whole.effective_flops["float16"])
+    assert gpu.measured_flops == whole.measured_flops, "alone on the GPU it may have all of its time"
+    assert ("total_memory" in gpu.unverified) == bool(part)
+
+
+@pytest.mark.parametrize("name", ["t4/1", "t4/0", "t4/", "kaggle-2xt4/2", "cpu/2"])
+def test_what_cannot_be_divided(name: str) -> None:
+    with pytest.raises(UnknownTarget):
+        find_target(name)
+
+
 def test_every_row_has_a_source_and_plausible_figures() -> None:
     for gpu in gpus().values():
         assert gpu.source and gpu.total_memory > 8 * GIB and gpu.sm_count > 0

@@ -189,6 +189,33 @@ def test_no_training_step_is_said(
     assert "No training step" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("target", "limit", "said"),
+    [
+        ("GN7.LARGE20", "of 4.0", "a quarter of a T4"),
+        ("t4/2", "of 8.0", "half of a T4"),
+        ("GN7.2XLARGE32", "of 14.6", ""),
+    ],
+)
+def test_a_part_of_a_gpu_is_not_the_gpu(
+    target: str,
+    limit: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "train.py").write_text(sft(batch=4), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    main(["fit", "--target", target, "train.py"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert limit in text and (said in text if said else "time is shared" not in text)
+    heavy = "import torch\n" + LOOP.format(model="meta-llama/Llama-3.1-8B")
+    (tmp_path / "train.py").write_text(heavy, encoding="utf-8")
+    main(["check", "--target", target, "--no-cache", "train.py"])
+    assert f"{said or 'a T4'} leaves" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_target_without_a_gpu_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--target", "cpu", str(tmp_path)]) == 2
     assert "no GPU" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from t4lint.devices import instances
 from t4lint.rule import Candidate, rule
 from t4lint.trace import Fact, InstanceRequest, Trace
 
-FAMILIES = re.compile(r"(?:GN7\.|GI3X\.|(?:ecs\.)?gn6i-|g4dn\.|Standard_NC\w*T4_v3|pi2\.)", re.IGNORECASE)
+FAMILIES = re.compile(r"(?:GN7\.|GI3X\.|(?:ecs\.)?v?gn6i-|g4dn\.|Standard_NC\w*T4_v3|pi2\.)", re.IGNORECASE)
 OTHERS = {"gn6v": "V100", "gn6e": "V100", "gn7i": "A10", "gn7e": "A100", "gn7": "A100"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ BF16_EMULATION_COUNTS_FROM = (2, 3)  # torch/cuda/__init__.py of 2.2.2 and 2.3.1
 NATIVE_BF16_FROM = (8, 0)  # the same files: `major >= 8`
 CONTEXT = (int(0.30 * GIB), int(0.45 * GIB))  # bytes that a CUDA context takes beside PyTorch's allocator, on a T4
 _HERE = Path(__file__).parent
+_PARTS = {0.5: "half", 0.25: "a quarter"}
+_PART = re.compile(r"(.+)/(\d{1,2})")  # `t4/4`, a quarter
 
 
 class UnknownTarget(ValueError):  # noqa: N818
@@ -54,6 +57,14 @@ class Gpu:
     unverified: frozenset[str]
     source: str
     aliases: tuple[str, ...] = ()
+    share: float = 1  # of a whole GPU: memory and time are divided among those who use it
+
+    @property
+    def part(self) -> str:
+        """How a part is called, `a quarter of` or `1/3 of`; empty for a whole GPU."""
+        if self.share == 1:
+            return ""
+        return f"{_PARTS.get(self.share) or f'1/{1 / self.share:g}'} of"
 
     @property
     def short_name(self) -> str:
@@ -121,16 +132,24 @@ class Target:
 def find_target(name: str) -> Target:
     """The target of this name: a GPU, a place or an instance of the tables, or `cpu`; case does not matter.
 
-    A GPU's own name stands for one of it in an unknown machine.
+    A GPU's own name stands for one of it in an unknown machine, and `t4/4` for a quarter of one, by whatever it is divided.
     """
     known = _targets_by_key()
-    target = known.get(_key(name))
+    target = known.get(_key(name)) or _part_of(name, known)
     if target is None:
         close = difflib.get_close_matches(_key(name), known, n=5, cutoff=0.5)
         names = list(dict.fromkeys(known[key].name for key in close))[:3]
         hint = f"; did you mean {' or '.join(names)}?" if names else ""
         raise UnknownTarget(f"unknown target {name!r}{hint}")
     return target
+
+
+def _part_of(name: str, known: Mapping[str, Target]) -> Target | None:
+    found = _PART.fullmatch(name.strip())
+    whole = known.get(_key(found[1])) if found else None
+    if found is None or whole is None or whole.gpu is None or whole.instance is not None or int(found[2]) < 2:
+        return None
+    return Target(f"{whole.name}/{int(found[2])}", _share(whole.gpu, 1 / int(found[2])), gpus=1)
 
 
 def targets() -> list[Target]:
@@ -173,10 +192,18 @@ def _key(name: str) -> str:
 
 
 def _share(gpu: Gpu, fraction: float) -> Gpu:
-    """A slice of a GPU: that share of the memory on the label, an upper bound (a quarter of a T4 is sold as 4 GB)."""
+    """A slice of a GPU: that share of the memory on the label, an upper bound (a quarter of a T4 is sold as 4 GB).
+
+    Its time is shared too: alone it may have all of it, so only the lower, effective rates shrink.
+    """
     if fraction == 1:
         return gpu
-    return replace(gpu, total_memory=int(16 * GIB * fraction), unverified=gpu.unverified | {"total_memory"})
+    label = math.ceil(gpu.total_memory / GIB / 4) * 4  # 14.56 GiB are sold as 16 GB, 22.06 as 24
+    effective = {dtype: rate * fraction for dtype, rate in gpu.effective_flops.items()}
+    unverified = gpu.unverified | {"total_memory"}
+    return replace(
+        gpu, total_memory=int(label * GIB * fraction), effective_flops=effective, unverified=unverified, share=fraction
+    )
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:

@@ -71,11 +71,17 @@ def finding_from(
 def about(text: str, target: Target | None) -> str:
     """A text about the T4 as one about the GPU of a target."""
     gpu = target.gpu if target is not None else None
+    if gpu is not None and gpu.share < 1 and "GiB" in text:  # what a whole one has is another number
+        text = re.sub(r"\b([Aa])n? T4\b", lambda found: f"{_capital(gpu.part, found[1])} a T4", text)
     if gpu is None or gpu.short_name == "T4" or "T4" not in text:
         return text
     article = "an" if gpu.short_name[0] in "AHLR" else "a"  # as the letter is spoken
     text = re.sub(r"\b([Aa])n? T4\b", lambda found: f"{found[1]}{article[1:]} {gpu.short_name}", text)
     return re.sub(r"\bT4(s?)\b", rf"{gpu.short_name}\1", text)
+
+
+def _capital(words: str, like: str) -> str:
+    return words[:1].upper() + words[1:] if like.isupper() else words
 
 
 def said(word: object) -> object:

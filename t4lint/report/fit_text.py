@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from t4lint.devices import UnknownTarget, find_target
 from t4lint.report.frame import visible
 
 if TYPE_CHECKING:
@@ -113,11 +114,23 @@ def _answer(fit: Fit, target: str, width: int) -> Iterator[Text]:
     opening = f"{fit.answer.capitalize()}: "
     words = f"{opening}{low / GIB:.1f} to {upper} GiB at the peak, about {fit.expected / GIB:.1f}; "
     words += f"{visible(target)} leaves {fit.limit / GIB:.1f} to {fit.usable / GIB:.1f} of {fit.total / GIB:.1f}."
+    words += part_of_gpu(target)
     for number, line in enumerate(_folded(words, width)):
         text = Text(line)
         if number == 0:
             text.stylize(COLOURS[fit.answer], 0, len(opening) - 1)
         yield text
+
+
+def part_of_gpu(target: str) -> str:
+    """What a part of a GPU means; empty for a whole one, and a sentence after others."""
+    try:
+        gpu = find_target(target).gpu
+    except UnknownTarget:
+        return ""
+    if gpu is None or gpu.share == 1:
+        return ""
+    return f" It is {gpu.part} a {gpu.short_name}: that share of the memory at most, and its time is shared."
 
 
 def _bars(fit: Fit, width: int) -> Iterator[Text]:

@@ -211,7 +211,7 @@ def target_text(target: Target) -> str:
         facts["compute capability"] = ".".join(map(str, target.gpu.capability))
         facts["computes in"] = ", ".join(sorted(target.gpu.native_dtypes))
     instance = target.instance
-    if instance is not None and instance.fraction < 1:
+    if target.gpu is not None and target.gpu.share < 1:
         facts["note"] = "a part of a GPU: its memory is that share of the label, and its time is shared too"
     aliases = instance.aliases if instance is not None else target.gpu.aliases if target.gpu is not None else ()
     facts["also called"] = ", ".join(aliases)
@@ -235,10 +235,10 @@ def _target_row(target: Target) -> tuple[str, ...]:
     if gpu is None:
         return (target.name, "none", *[""] * (len(COLUMNS) - 2))
     memory = f"{gpu.total_memory / 2**30:.2f}"
+    share = "" if gpu.share == 1 else f"1/{1 / gpu.share:g} of a "
     if instance is None:
-        return (target.name, gpu.device_name, memory, *[""] * (len(COLUMNS) - 3))
+        return (target.name, f"{share}{gpu.device_name}", memory, *[""] * (len(COLUMNS) - 3))
     count = "" if instance.gpu_count == 1 else f"{instance.gpu_count} x "
-    share = "" if instance.fraction == 1 else f"1/{1 / instance.fraction:g} of a "
     disk = "?" if instance.disk_gb is None else "none" if instance.disk_gb == 0 else f"{instance.disk_gb:g}"
     return (
         target.name, f"{share}{count}{gpu.device_name}", memory, f"{instance.vcpus}", f"{instance.ram_gib:g}",

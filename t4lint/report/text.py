@@ -229,6 +229,8 @@ def gpu(target: str) -> str:
     if found.gpu is None:
         return found.name
     name = re.sub(r"^Tesla ", "NVIDIA ", found.gpu.device_name)
+    if found.gpu.share < 1:
+        name = f"{found.gpu.part} an {name}" if name.startswith("NVIDIA") else f"{found.gpu.part} a {name}"
     if found.instance is None:
         return name
     return f"{found.name} with {found.gpus} x {name}" if found.gpus and found.gpus > 1 else f"{found.name} with {name}"

@@ -39,7 +39,7 @@ _TAKES_VALUE = frozenset({
 })  # fmt: skip
 # Names of machines with GPUs, as their providers write them.
 _INSTANCE = re.compile(
-    r"(?<![\w.-])(?:GN7\.\w+|GI3X\.\w+|(?:ecs\.)?(?:ebm)?gn[67]\w*-?[\w-]*(?:\.\w+)+|g4dn\.\w+|Standard_NC\w*T4_v3|"
+    r"(?<![\w.-])(?:GN7\.\w+|GI3X\.\w+|(?:ecs\.)?(?:ebm|v)?gn[67]\w*-?[\w-]*(?:\.\w+)+|g4dn\.\w+|Standard_NC\w*T4_v3|"
     r"pi2\.\w+\.\d+)(?![\w.-])"
 )
 _COMMENT = re.compile(r"^\s*(?:#|//|\*|--)")

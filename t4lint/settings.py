@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from t4lint.findings import Problem
 from t4lint.rule import Confidence, Severity
 from t4lint.sources import disk
+from t4lint.sources.paths import below
 from t4lint.sources.toml_text import find_line
 
 if TYPE_CHECKING:
@@ -222,8 +223,8 @@ class Nearest:
         """Do patterns of a settings file name a file, or one of the folders above it?"""
         if loaded.folder is None or not patterns:
             return False
-        relative = os.path.relpath(_absolute(file), loaded.folder).replace(os.sep, "/")
-        if relative == "." or relative.startswith(".."):
+        relative = below(_absolute(file), _absolute(loaded.folder))
+        if relative in (None, "."):
             return False
         return bool(ignore_spec(patterns).match_file(f"{relative}/" if folder else relative))
 

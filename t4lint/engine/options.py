@@ -12,6 +12,7 @@ from t4lint.devices import Target
 from t4lint.findings import Finding
 from t4lint.rule import CONFIDENCES, Confidence, Rule, Severity
 from t4lint.ruleset import named, select
+from t4lint.sources.paths import below
 
 if TYPE_CHECKING:
     from t4lint.interpret.heard import Argument
@@ -82,8 +83,8 @@ class Held:
             return False
         from t4lint.settings import ignore_spec
 
-        relative = Path(os.path.relpath(file, root)).as_posix()
-        return not relative.startswith("..") and ignore_spec(self.options.exclude).match_file(relative)
+        relative = below(Path(os.path.abspath(file)), Path(os.path.abspath(root)))  # noqa: PTH100  (links stay)
+        return relative is not None and ignore_spec(self.options.exclude).match_file(relative)
 
 
 def settings_of(options: Options) -> tuple[object, ...]:

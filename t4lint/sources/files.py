@@ -15,6 +15,7 @@ from pathspec import GitIgnoreSpec
 from t4lint.findings import Problem
 from t4lint.sources import disk
 from t4lint.sources.document import Document, Kind
+from t4lint.sources.paths import below
 
 PYTHON_SUFFIXES = (".py", ".pyw")
 SHELL_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
@@ -267,10 +268,9 @@ def display_path(file: Path, cwd: Path) -> str:
     """A path as people see it: relative to the working directory where it lies below, with `/`."""
     absolute = os.path.normpath(cwd / file)
     for inside, base in ((absolute, os.path.normpath(cwd)), (os.path.realpath(absolute), os.path.realpath(cwd))):
-        try:
-            return _printable(Path(inside).relative_to(base).as_posix())
-        except ValueError:
-            continue
+        found = below(Path(inside), Path(base))
+        if found is not None:
+            return _printable(found)
     return _printable(Path(absolute).as_posix())
 
 

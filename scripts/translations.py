@@ -33,12 +33,43 @@ HEADER = {"Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encodin
 SPOKEN = {"say", "_say", "phrase"}  # functions that translate what they are given
 CONTEXTS = {
     "doctor.py": "doctor",
+    "fit_text.py": "fit",
+    "screen.py": "run",
+    "actions.py": "editor",
+    "diagnostics.py": "editor",
+    "hover.py": "editor",
+    "lens.py": "editor",
+    "server.py": "editor",
     "text.py": "report",
     "page.py": "page",
     "rule_pages.py": "page",
     "walkthrough.py": "page",
 }
 TOLD = ("cli", "ruleset.py", "settings.py", "baseline.py", "changes.py", "report/outputs.py", "devices/catalogue.py")
+# Modules that put sentences together which others show, and the context in which they are looked up.
+WRITTEN = {
+    "fit_communication.py": "fit",
+    "fit_evaluation.py": "fit",
+    "memory/reading.py": "fit",
+    "memory/recipe.py": "fit",
+    "memory/traffic.py": "fit",
+    "memory/ways.py": "fit",
+    "measure.py": "run",
+    "changed.py": "run",
+    "record/launch.py": "run",
+    "record/notebook.py": "run",
+    "record/observe.py": "run",
+    "record/inside/standin/data.py": "run",
+    "record/inside/standin/files.py": "run",
+    "record/inside/standin/models.py": "run",
+    "verify.py": "run",
+}
+# Strings of these modules that nobody is shown: names of states, and what is looked for in others' messages.
+UNSHOWN = {
+    "not seen", "not exercised", "not loaded", "not started", "no longer supported", "class {}", "folder of pictures",
+    "seen in the run", " (cell {}, line {})",
+}  # fmt: skip
+LABELS = {"say", "miss", "either", "_Option"}  # in these modules, what is handed to them is shown as a label
 OF_PYTHON = "argparse"  # the context of sentences that Python's own argparse makes
 JOINED = {"{}, {}", "{} and {}"}  # words that rules join
 WIDTH = 100
@@ -62,6 +93,7 @@ def wanted() -> Iterator[Entry]:
     yield from (Entry(GENERAL, "help", text) for text in dict.fromkeys(_of_parser(parser())))
     yield from dict.fromkeys(_spoken())
     yield from dict.fromkeys(_told())
+    yield from dict.fromkeys(_written())
 
 
 def _of_rule(rule: Rule) -> Iterator[Entry]:
@@ -94,6 +126,7 @@ def _spoken() -> Iterator[Entry]:
     files = [
         ROOT / "t4lint" / "doctor.py",
         *(ROOT / "t4lint" / "report").glob("*.py"),
+        *(ROOT / "t4lint" / "lsp").glob("*.py"),
         *(ROOT / "scripts/site").glob("*.py"),
     ]
     for file in files:
@@ -113,6 +146,42 @@ def _told() -> Iterator[Entry]:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 if text := template(node.exc.args[0]):
                     yield Entry(GENERAL, "problem", text)
+
+
+def _written() -> Iterator[Entry]:
+    """All strings with several words, and labels, of modules whose sentences are shown elsewhere."""
+    for name, context in WRITTEN.items():
+        for file in files_of(ROOT / "t4lint" / name):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            nodes = list(ast.walk(tree))
+            skipped = {id(part) for it in nodes if isinstance(it, ast.JoinedStr) for part in it.values}
+            skipped |= {id(it.value) for it in nodes if isinstance(it, ast.Expr)}  # docstrings
+            labels = {id(it) for it in _labels(nodes)}
+            for node in nodes:
+                text = template(node) if isinstance(node, ast.expr) and id(node) not in skipped else None
+                if text and (id(node) in labels or _is_a_sentence(text)):
+                    yield Entry(GENERAL, context, text)
+
+
+def _is_a_sentence(text: str) -> bool:
+    """Several words, and neither a pattern of `re`, a name in brackets nor numbers, which `Catalogue.span` says."""
+    if text.startswith(("<", "{%")) or "\\" in text or text in UNSHOWN:
+        return False
+    return " " in text.strip() and re.search(r"[a-z]{3}|[a-z] [a-z]", text) is not None
+
+
+def _labels(nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    """What is handed to functions that show it, and the first of two that are put into a row."""
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            yield from (it for it in node.args if name in LABELS and isinstance(it, ast.Constant))
+            yield from (it.elts[0] for it in node.args if name == "append" and isinstance(it, ast.Tuple))
+        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
+            yield node.value.elts[0]
+        if isinstance(node, ast.List | ast.Tuple):
+            rows = [it for it in node.elts if isinstance(it, ast.Tuple) and len(it.elts) == 2]
+            yield from (it.elts[0] for it in rows if isinstance(it.elts[1], ast.JoinedStr))
 
 
 def files_of(place: Path) -> list[Path]:

@@ -30,7 +30,10 @@ WHOLE_WEIGHTS = ("zero3", "fsdp")  # these can hide their gathers behind the for
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report that another model adds: rows of (label, text), a note below, and the numbers for machines."""
+    """A part of the report that another model adds: rows of (label, text), a note below, and the numbers for machines.
+
+    The note has a line for each sentence.
+    """
 
     title: str
     rows: tuple[Row, ...]
@@ -142,7 +145,7 @@ def _rows(costs: _Costs) -> Iterator[Row]:
     if costs.compute is not None and costs.tokens is not None:
         yield "computing", f"{_span(costs.compute, 's')} for {costs.tokens:,.0f} tokens a GPU"
     if costs.step is not None:
-        yield "a step", f"{_seconds(costs.step[0])} at least{_expected(costs.step, 'expected without overlap')}"
+        yield "a step", f"{_seconds(costs.step[0])} at least{_expected(costs.step, ' without overlap')}"
     if costs.even is not None:
         yield "break even", _break_even(costs)
     yield from costs.reasons
@@ -199,9 +202,10 @@ def _link(costs: _Costs) -> Iterator[Row]:
 
 def _break_even(costs: _Costs) -> str:
     assert costs.even is not None
-    words = f"at {_tokens(costs.even)} tokens a GPU and step"
+    more = ""
     if costs.tokens and costs.even[0] > costs.tokens:
-        words += f", {_times(_scaled(costs.even, 1 / costs.tokens))} as many as now"
+        more = f", {_times(_scaled(costs.even, 1 / costs.tokens))} as many as now"
+    words = f"at {_tokens(costs.even)} tokens a GPU and step{more}"
     if costs.exchange.repeats:
         return f"{words}; accumulation does not help, since each micro-batch exchanges again"
     return f"{words}; accumulation helps, since the exchange comes once a step"
@@ -222,7 +226,7 @@ def _note(costs: _Costs, target: Target) -> str:
             if dtype in target.gpu.effective_flops and dtype in target.gpu.measured_flops
         ]
         parts.append(f"Arithmetic: {', '.join(rates)}; the lower rates are assumptions. Attention scores are left out.")
-    return " ".join(parts)
+    return "\n".join(parts)
 
 
 # --- for machines ---------------------------------------------------------------------------------------------------
@@ -273,10 +277,10 @@ def _seconds(edge: float) -> str:
     return f"{edge:,.2f} s" if edge < 100 else f"{edge:,.0f} s"
 
 
-def _expected(band: Band, word: str = "expected") -> str:
+def _expected(band: Band, how: str = "") -> str:
     if band[1] == float("inf"):
         return ""
-    return f", {_seconds(band[1])} {word}" if _seconds(band[1]) != _seconds(band[0]) else ""
+    return f", {_seconds(band[1])} expected{how}" if _seconds(band[1]) != _seconds(band[0]) else ""
 
 
 def _size(band: Band) -> str:

@@ -7,7 +7,7 @@ and what stands in the gaps is translated by itself. What the catalogue does not
 
 The context of an entry (`msgctxt`) says whose it is: `RULE/message`, `RULE/help`, `RULE/summary`, `RULE/fix`, `RULE/page` for
 each paragraph of its page, `RULE/words` for words that the rule puts into its message; `report`, `problem`, `origin`,
-`verdict`, `help` (of the command line) for the rest.
+`fit`, `run` (what `verify` says), `editor`, `help` (of the command line) for the rest.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ LANGUAGES = (ENGLISH, CHINESE)
 FOLDER = Path(__file__).resolve().parent / "locale"
 GENERAL = "t4lint"  # the file of what belongs to no family
 _GAP = re.compile(r"\{(\w*)[^{}]*\}")
+_WIDE = "\u2e80-\u9fff\uff00-\uffef"
+_WIDE_BEFORE, _WIDE_BEHIND = re.compile(f"[{_WIDE}] ?$"), re.compile(f" ?[{_WIDE}]")
+_SPAN = re.compile(r"(\s*(?:[\d.,]+|\?)) to (\s*(?:[\d.,]+|\?))((?: \S+)?)")  # `1.0 to 2.0 GiB`, in any sentence
 
 
 # --- which language ----------------------------------------------------------------------------------------------
@@ -94,7 +97,12 @@ class Catalogue:
             if found := one.english.fullmatch(text):
                 words = {name: self.word(family, context, word) for name, word in found.groupdict().items()}
                 return _fill(one.other, words)
-        return None
+        return self.span(text)
+
+    def span(self, text: str) -> str | None:
+        """Two numbers and their unit; None for anything else."""
+        found, joint = _SPAN.fullmatch(text), self.sentence(GENERAL, "number", "{} to {}")
+        return _fill(joint, {"_0": found[1], "_1": found[2]}) + found[3] if found and joint else None
 
     def word(self, family: str, context: str, text: str) -> str:
         """What stands in a gap: in code it is code, elsewhere it may be words that have an entry of their own."""
@@ -164,13 +172,20 @@ def _split(template: str) -> list[str]:
 
 
 def _fill(template: str, words: Mapping[str, str | None]) -> str:
+    """The sentence with its gaps filled. Between two wide characters no space is left, which a code or number would need."""
     number = iter(range(template.count("{") + 1))
-
-    def word(gap: re.Match[str]) -> str:
+    made, end = "", 0
+    for gap in _GAP.finditer(template):
         name = gap[1] or str(next(number))
-        return words.get(f"_{name}" if name.isdecimal() else name) or ""
+        made = _beside(made, template[end : gap.start()])
+        made = _beside(made, words.get(f"_{name}" if name.isdecimal() else name) or "")
+        end = gap.end()
+    return _beside(made, template[end:])
 
-    return _GAP.sub(word, template)
+
+def _beside(one: str, other: str) -> str:
+    space = _WIDE_BEFORE.search(one) and _WIDE_BEHIND.match(other) and (one[-1:] == " ") != (other[:1] == " ")
+    return one.rstrip(" ") + other.lstrip(" ") if space else one + other
 
 
 # --- what is shown -----------------------------------------------------------------------------------------------
@@ -180,6 +195,12 @@ def phrase(text: str, language: str, context: str = "report") -> str:
     """A sentence of t4lint itself."""
     found = catalogue(language)
     return (found.filled(GENERAL, context, text) if found and text else None) or text
+
+
+def told(text: str, language: str, context: str) -> str:
+    """A problem or note, which a run may have made."""
+    said = phrase(text, language, context)
+    return said if said != text else phrase(text, language, "run")
 
 
 def of_rule(rule: Rule, part: str, text: str, language: str) -> str:
@@ -225,8 +246,8 @@ def translated(report: Report, language: str) -> Report:
         language=language,
         findings=tuple(_finding(it, known.get(it.rule), target, language) for it in report.findings),
         suppressed=tuple(_finding(it, known.get(it.rule), target, language) for it in report.suppressed),
-        problems=tuple(replace(it, message=phrase(it.message, language, "problem")) for it in report.problems),
-        notes=tuple(phrase(it, language, "note") for it in report.notes),
+        problems=tuple(replace(it, message=told(it.message, language, "problem")) for it in report.problems),
+        notes=tuple(told(it, language, "note") for it in report.notes),
     )
 
 
@@ -257,9 +278,9 @@ def _finding(finding: Finding, rule: Rule | None, target: Target | None, languag
 
     verdict, effect, fix = finding.verdict, finding.effect, finding.fix
     if verdict is not None:
-        verdict = replace(verdict, evidence=say(verdict.evidence, "verdict"), reason=say(verdict.reason, "verdict"))
+        verdict = replace(verdict, evidence=say(verdict.evidence, "run"), reason=say(verdict.reason, "run"))
     if effect is not None:
-        effect = replace(effect, conclusion=say(effect.conclusion, "verdict"))
+        effect = replace(effect, conclusion=say(effect.conclusion, "run"))
     if fix is not None and rule is not None:
         fix = replace(fix, title=of_rule(rule, "fix", fix.title, language))
     message, help = finding.message, finding.help

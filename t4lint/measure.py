@@ -210,5 +210,5 @@ def conclude(made: Effect) -> str:
             said.append(more)
     if made.seconds is None and made.memory is None:
         return "not measured: too few steps"
-    gain = " and ".join(said) if said else "no measurable gain"
+    gain = f"{said[0]} and {said[1]}" if len(said) == 2 else "".join(said) or "no measurable gain"
     return f"{gain}; the loss changes" if made.loss == "differs" else gain

@@ -34,7 +34,7 @@ from t4lint.sources.shell import launches
 from t4lint.trace import Key, Location, Trace
 
 ONLY_IN_FILES = "seen only in files"
-ENDED_BEFORE, ENDED_HERE = "the run ended before: ", "the run ended here: "
+ENDED_BEFORE, ENDED_HERE = "the run ended before: {}", "the run ended here: {}"
 
 
 def verify(
@@ -351,8 +351,11 @@ def _evidence(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
     names = [it.name for it in fields(event) if any(getattr(event, it.name) is value for value in judged)]
     shown = [parts[name] for name in names if name in parts] or list(parts.values())
     holding = sum(candidate.when.holds is True for candidate in candidates)
-    often = [f"held {holding} of {len(candidates)} times"] if len(candidates) > 1 else []
-    return ", ".join([*shown, *often])
+    said = ", ".join(shown)
+    if len(candidates) == 1:
+        return said
+    often = f"held {holding} of {len(candidates)} times"
+    return f"{said}, held {holding} of {len(candidates)} times" if said else often
 
 
 def _confidence(candidates: Sequence[Candidate]) -> Confidence:
@@ -387,12 +390,12 @@ def ended(outcome: Outcome) -> str:
     if outcome.how == "stopped":
         return f"not reached: {outcome.detail}"
     if outcome.how == "exception":
-        return f"{ENDED_BEFORE}{outcome.detail} ({outcome.path}:{outcome.line})"
+        return ENDED_BEFORE.format(f"{outcome.detail} ({outcome.path}:{outcome.line})")
     if outcome.how == "unsupported":
         return outcome.detail
     if outcome.how in ("not loaded", "not started"):
         return outcome.detail
-    return f"{ENDED_BEFORE}{outcome.detail}"
+    return ENDED_BEFORE.format(outcome.detail)
 
 
 def _end(recording: Recording) -> tuple[str, int] | None:
@@ -409,7 +412,8 @@ def _said_at(finding: Finding, ended: str, at: tuple[str, int] | None) -> str:
     here = at is not None and any(
         key.path == at[0] and key.first_line <= at[1] <= key.last_line for key in finding.keys
     )
-    return ended.replace(ENDED_BEFORE, ENDED_HERE, 1) if here else ended
+    before = ENDED_BEFORE.format("")
+    return ENDED_HERE.format(ended.removeprefix(before)) if here and ended.startswith(before) else ended
 
 
 def _not_exercised(observed: Trace, reason: str) -> Verdict:

@@ -191,6 +191,91 @@ def test_the_page_of_a_rule_has_chinese_headings() -> None:
     assert "zh/rules/training-arguments-tf32.html" in page
 
 
+LOADER = """import torch
+from torch.utils.data import DataLoader
+
+data = [torch.randn(4) for _ in range(8)]
+for batch in DataLoader(data, pin_memory=False):
+    batch.to("cuda")
+"""
+TRAINING = """from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B")
+Trainer(model, TrainingArguments("out", per_device_train_batch_size=4)).train()
+"""
+
+
+def test_what_fills_the_card_in_chinese(tmp_path: Path) -> None:
+    from t4lint.fit import fit
+    from t4lint.memory.reading import Given
+    from t4lint.report import fit_text
+
+    (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
+    found = fit([tmp_path / "train.py"], Options(cwd=tmp_path), Given(sequence_length=1024))
+    text = fit_text.render(found, colour=False, width=100, language=CHINESE)
+    assert "放不下：峰值 " in text
+    assert "怎样才放得下，代价最小的在前：" in text
+    assert "优化器状态" in text
+    assert not SENTENCE.search(re.sub(r"\[[^\]]*\]", "", text)), text
+    assert "Does not fit: " in fit_text.render(found, colour=False, width=100)
+
+
+def test_what_verify_says_in_chinese(tmp_path: Path) -> None:
+    from t4lint.findings import Effect, Finding, Report, Verdict
+    from t4lint.record.journal import Journal
+    from t4lint.record.launch import Limits, Outcome, Recording
+    from t4lint.report.screen import ending, intention, table
+    from t4lint.trace import Location
+
+    said = intention(["python", "train.py"], tmp_path, Limits(), CHINESE)
+    assert said[0] == "verify 将运行您的命令：python train.py"
+    assert not any(SENTENCE.search(line) for line in said)
+    outcome = Outcome("exception", 1, "ValueError: no", "train.py", 3)
+    recording = Recording(("python",), tmp_path, tmp_path, Journal(()), outcome, 1.5, "", "")
+    assert ending(recording, CHINESE) == [
+        "  结束      异常: ValueError: no，位于 train.py:3 (1.5 s，退出码 1)",
+        "  它没有输出任何内容",
+    ]
+    finding = Finding(
+        "pin-memory-disabled", "note", "certain", Location("train.py", 4, 1, 4, 2), "message", "help",
+        verdict=Verdict("confirmed", "cpu", "certain", "pinned=False, held 2 of 3 times"),
+        effect=Effect("faster and less memory", "cpu", 4),
+    )  # fmt: skip
+    report = Report("t4", (finding,), (), (), 1)
+    assert table(translated(report, CHINESE)).splitlines() == [
+        "已证实 (1): 运行表明确实如此",
+        "  x  train.py:4 pin-memory-disabled",
+        "       pinned=False，3 次中有 2 次成立",
+        "       修复后：更快，占用更少",
+    ]
+
+
+def test_an_editor_in_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygls")
+    from pygls.workspace import PositionCodec
+
+    from t4lint.lsp.actions import Editor
+    from t4lint.lsp.diagnostics import Documents, shown
+    from t4lint.lsp.results import Wishes, results_of
+    from t4lint.lsp.server import language_of
+
+    file = tmp_path / "train.py"
+    results = results_of(file, tmp_path, {file: LOADER}, Wishes(), fixes=True)
+    in_chinese = shown(results, Documents(results, {}, PositionCodec(), CHINESE))
+    (one,) = [it for it in in_chinese if it.finding.rule == "pin-memory-disabled"]
+    assert chinese(one.diagnostic.message)
+    assert not chinese(one.finding.message)  # what fixes and comments go by
+    assert chinese(Editor(results, {}, PositionCodec(), language=CHINESE).title(one.finding))
+    in_english = shown(results, Documents(results, {}, PositionCodec()))
+    assert [it.diagnostic.data for it in in_english] == [it.diagnostic.data for it in in_chinese]
+
+    assert language_of("zh-cn") == ENGLISH  # T4LINT_LANG of the tests
+    monkeypatch.delenv("T4LINT_LANG")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert (language_of("zh-cn"), language_of("de"), language_of(None)) == (CHINESE, ENGLISH, CHINESE)
+    assert language_of("zh-cn", "en") == ENGLISH
+
+
 # --- patterns and lines ------------------------------------------------------------------------------------------
 
 
@@ -205,6 +290,17 @@ def test_of_two_gaps_in_a_row_the_second_holds_known_words() -> None:
     found = pattern("with {version}{instead}.", near=("; use {}",)).fullmatch("with 4.56; use `dtype`.")
     assert found is not None
     assert found.groupdict() == {"version": "4.56", "instead": "; use `dtype`"}
+
+
+def test_numbers_and_their_unit() -> None:
+    assert phrase("1.0 to 2.5 GiB", CHINESE, "span") == "1.0 到 2.5 GiB"
+    assert phrase("from here to there", CHINESE, "span") == "from here to there"
+
+
+def test_no_space_is_left_between_wide_characters() -> None:
+    fill = language._fill
+    assert fill("{what} 要求 bf16", {"what": "该 autocast 区域"}) == "该 autocast 区域要求 bf16"
+    assert fill("{what} 要求 bf16", {"what": "`bf16=True`"}) == "`bf16=True` 要求 bf16"
 
 
 def test_what_the_catalogue_does_not_have_stays() -> None:

@@ -11,8 +11,8 @@ from t4lint.findings import Finding, Report, Verdict
 from t4lint.record.journal import Journal
 from t4lint.record.launch import Limits, Outcome, Recording
 from t4lint.record.sandbox import Sandbox
-from t4lint.record.screen import Screen, ending, intention, last_words, table
 from t4lint.record.watch import Moment, moment
+from t4lint.report.screen import Screen, ending, intention, last_words, table
 from t4lint.trace import Location
 
 

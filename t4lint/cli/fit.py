@@ -35,27 +35,33 @@ def fit_command(args: argparse.Namespace) -> int:
     given = Given(args.model, args.batch_size, args.sequence_length, args.image_size)
     failed = Report(target=options.target, findings=(), problems=problems, runs=(), files=0)
     found = FitReport(failed) if problems else fit(paths, options, given)
-    _deliver_fit(found, wanted)
+    _deliver_fit(found, wanted, args.language)
     answers = {it.answer for it in found.fits}
     if found.report.problems or not answers or answers == {"unknown"}:
         return FAILED
     return FOUND if "does not fit" in answers else CLEAN
 
 
-def _deliver_fit(found: FitReport, wanted: tuple[Output, ...]) -> None:
+def _deliver_fit(found: FitReport, wanted: tuple[Output, ...], language: str | None) -> None:
     from t4lint.report import fit_json, outputs
 
     for output in wanted:
-        made = fit_json.render(found, version=__version__) if output.format == "json" else _fit_text(found, output)
+        made = (
+            fit_json.render(found, version=__version__)
+            if output.format == "json"
+            else _fit_text(found, output, language)
+        )
         if output.file is None:
             outputs.to_screen(made, json=output.format == "json")
         else:
             output.file.write_text(made, encoding="utf-8")
 
 
-def _fit_text(found: FitReport, output: Output) -> str:
+def _fit_text(found: FitReport, output: Output, language: str | None) -> str:
+    from t4lint.language import chosen
     from t4lint.report import fit_text, outputs
 
     screen = output.file is None
     width = outputs.terminal_width() if screen and outputs.is_terminal() else outputs.PIPED_WIDTH
-    return fit_text.render(found, colour=screen and outputs.has_colour(sys.stdout), width=width)
+    colour = screen and outputs.has_colour(sys.stdout)
+    return fit_text.render(found, colour=colour, width=width, language=chosen(language))

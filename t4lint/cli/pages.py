@@ -128,4 +128,4 @@ def server_command(args: argparse.Namespace) -> int:
         from t4lint.lsp.server import serve
     except ImportError:
         raise UsageError("the language server needs an extra: pip install 't4lint[lsp]'") from None
-    return serve()
+    return serve(args.language)

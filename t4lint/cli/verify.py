@@ -11,7 +11,7 @@ from t4lint import __version__
 from t4lint.cli.delivery import deliver
 from t4lint.cli.flags import DEFAULT_STEPS
 from t4lint.cli.inputs import asked_of, only_new, options_of, reported, wanted_outputs, working_folder
-from t4lint.cli.usage import UsageError
+from t4lint.cli.usage import UsageError, say, spoken
 
 if TYPE_CHECKING:
     from t4lint.asked import Asked
@@ -32,9 +32,9 @@ def verify_command(args: argparse.Namespace) -> int:
 
     asked = asked_of(args, [program_of(args.rest, working_folder()) or working_folder()])
     _catch_undrawable(args)
-    from t4lint.record.screen import Screen
+    from t4lint.report.screen import Screen
 
-    screen = Screen()
+    screen = Screen(language=spoken.language)
 
     def verify() -> Report:
         from t4lint.record.launch import Limits, listening
@@ -80,13 +80,13 @@ def _verify_changed(args: argparse.Namespace) -> int:
     def verify() -> Report:
         from t4lint import changed, engine
         from t4lint.record.launch import listening
-        from t4lint.record.screen import Screen
+        from t4lint.report.screen import Screen
         from t4lint.verify import verify
 
         limits = _limits(args)
 
         def run(words: list[str]) -> Report:
-            screen = Screen()
+            screen = Screen(language=spoken.language)
             screen.announce(words, Path.cwd(), limits)
             with listening(screen):
                 return verify(
@@ -128,7 +128,7 @@ def _draw(file: Path, report: Report, recording: Recording) -> None:
         file.write_text(page, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(f"--report: {file}: {error.strerror}") from None
-    print(f"the run is drawn in {file}", file=sys.stderr)
+    print(say(f"the run is drawn in {file}"), file=sys.stderr)
 
 
 def _limits(args: argparse.Namespace) -> Limits:
@@ -145,9 +145,10 @@ def _limits(args: argparse.Namespace) -> Limits:
 
 def _show_verdicts(report: Report) -> None:
     """The verdicts at a glance, below the findings."""
-    from t4lint.record.screen import table
+    from t4lint.language import translated
     from t4lint.report import outputs
+    from t4lint.report.screen import table
 
-    text = table(report, outputs.has_colour(sys.stdout))
+    text = table(translated(report, spoken.language), outputs.has_colour(sys.stdout))
     if text:
         outputs.to_screen("\n" + text)

@@ -14,6 +14,7 @@ from t4lint import suppress
 from t4lint.findings import Finding
 from t4lint.fix.loop import texts_after
 from t4lint.fix.text import Splice
+from t4lint.language import ENGLISH, phrase, translated
 from t4lint.lsp.buffers import Buffer, uri_of
 from t4lint.lsp.diagnostics import Shown
 from t4lint.lsp.places import Places
@@ -29,12 +30,28 @@ class Editor:
     """What actions have to know of the editor: its buffers, its units, and whether it has our command for pages."""
 
     def __init__(
-        self, results: Results, buffers: Mapping[Path, Buffer], codec: PositionCodec, *, shows_pages: bool = False
+        self,
+        results: Results,
+        buffers: Mapping[Path, Buffer],
+        codec: PositionCodec,
+        *,
+        shows_pages: bool = False,
+        language: str = ENGLISH,
     ) -> None:
         self.results = results
         self.shows_pages = shows_pages
+        self.language = language
         self.buffers = buffers
         self.codec = codec
+
+    def say(self, text: str) -> str:
+        """A label or sentence in the language of the editor."""
+        return phrase(text, self.language, "editor")
+
+    def title(self, finding: Finding) -> str:
+        """What the fix of a finding does, in that language."""
+        said = translated(replace(self.results.report, findings=(finding,), suppressed=()), self.language).findings[0]
+        return said.fix.title if said.fix is not None else ""
 
     def edit(self, texts: Mapping[str, str]) -> types.WorkspaceEdit | None:
         """The edit that turns documents into other texts, given by path as shown; None where nothing changes."""
@@ -93,7 +110,7 @@ def actions(editor: Editor, shown: Sequence[Shown], context: types.CodeActionCon
         for one in shown:
             yield from _for_one(editor, one)
     if wants(context, FIX_ALL) and any(_is_safe(it) for it in editor.results.report.findings):
-        yield types.CodeAction("Fix all safe t4lint findings", kind=FIX_ALL, data={"fix": "all"})
+        yield types.CodeAction(editor.say("Fix all safe t4lint findings"), kind=FIX_ALL, data={"fix": "all"})
 
 
 def wants(context: types.CodeActionContext, kind: types.CodeActionKind | str) -> bool:
@@ -115,8 +132,8 @@ def _for_one(editor: Editor, one: Shown) -> Iterator[types.CodeAction]:
         yield from _fixes(editor, one)
         yield from _ignore(editor, one)
     if editor.shows_pages:
-        page = types.Command("Open rule page", SHOW_PAGE, arguments=[finding.rule])
-        title = f"Open the page of {finding.rule}"
+        page = types.Command(editor.say("Open rule page"), SHOW_PAGE, arguments=[finding.rule])
+        title = editor.say(f"Open the page of {finding.rule}")
         yield types.CodeAction(title, kind=types.CodeActionKind.QuickFix, diagnostics=[one.diagnostic], command=page)
 
 
@@ -128,8 +145,9 @@ def _fixes(editor: Editor, one: Shown) -> Iterator[types.CodeAction]:
     if finding.fix is None or edit is None:
         return
     is_safe = finding.fix.safety == "safe"
+    title = editor.title(finding)
     yield types.CodeAction(
-        finding.fix.title if is_safe else f"{finding.fix.title} (changes more than the finding: look at it)",
+        title if is_safe else editor.say(f"{title} (changes more than the finding: look at it)"),
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[one.diagnostic],
         is_preferred=is_safe,
@@ -138,7 +156,7 @@ def _fixes(editor: Editor, one: Shown) -> Iterator[types.CodeAction]:
     same = [it for it in editor.results.report.findings if it.rule == finding.rule and it.fix is not None]
     if len(same) > 1:
         yield types.CodeAction(
-            f"Fix all {len(same)} of {finding.rule}",
+            editor.say(f"Fix all {len(same)} of {finding.rule}"),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[one.diagnostic],
             data={"fix": finding.rule},
@@ -152,7 +170,7 @@ def _ignore(editor: Editor, one: Shown) -> Iterator[types.CodeAction]:
     edit = editor.edit(suppress.add_ignores(only, editor.results.text_of, ""))
     if edit is not None:
         yield types.CodeAction(
-            f"Ignore {one.finding.rule} here",
+            editor.say(f"Ignore {one.finding.rule} here"),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[one.diagnostic],
             edit=edit,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from t4lint.findings import Finding, Problem
+from t4lint.language import ENGLISH, phrase, told, translated
 from t4lint.lsp.buffers import Buffer, uri_of
 from t4lint.lsp.places import Places
 from t4lint.lsp.results import Results
@@ -39,11 +40,18 @@ class Shown:
 class Documents:
     """The texts that diagnostics are about, and their places in the editor's units."""
 
-    def __init__(self, results: Results, buffers: Mapping[Path, Buffer], codec: PositionCodec) -> None:
+    def __init__(
+        self, results: Results, buffers: Mapping[Path, Buffer], codec: PositionCodec, language: str = ENGLISH
+    ) -> None:
         self.results = results
+        self.language = language
         self.buffers = buffers
         self.codec = codec
         self._places: dict[str, Places] = {}
+
+    def say(self, text: str) -> str:
+        """A label or sentence in the language of the editor."""
+        return phrase(text, self.language, "editor")
 
     def spot(self, location: Location) -> types.Location | None:
         """Where a location is in the editor; None where its text cannot be had."""
@@ -69,9 +77,12 @@ class Documents:
 
 def shown(results: Results, documents: Documents) -> list[Shown]:
     """All findings of a check with their diagnostics, those of the baseline as hints."""
-    found = list(_shown(results.report.findings, documents, None))
-    hidden = [it for it in results.report.suppressed if it.suppressed and it.suppressed.kind == "baseline"]
-    return [*found, *_shown(hidden, documents, types.DiagnosticSeverity.Hint)]
+    spoken = translated(results.report, documents.language)
+    found = list(_shown(results.report.findings, spoken.findings, documents, None))
+    pairs = zip(results.report.suppressed, spoken.suppressed, strict=True)
+    hidden = [pair for pair in pairs if pair[0].suppressed and pair[0].suppressed.kind == "baseline"]
+    hints = _shown([it for it, _ in hidden], [said for _, said in hidden], documents, types.DiagnosticSeverity.Hint)
+    return [*found, *hints]
 
 
 def problem_diagnostics(results: Results, documents: Documents) -> list[tuple[str, types.Diagnostic]]:
@@ -81,7 +92,8 @@ def problem_diagnostics(results: Results, documents: Documents) -> list[tuple[st
         where = documents.spot(_place(problem)) if problem.path else None
         spot = where or documents.spot(Location(results.shown, 1, 1, 1, 1))
         if spot is not None:
-            message = problem.message if where else f"{problem.path}: {problem.message}".removeprefix(": ")
+            said = told(problem.message, documents.language, "problem")
+            message = said if where else f"{problem.path}: {said}".removeprefix(": ")
             made.append(
                 (spot.uri, types.Diagnostic(spot.range, message, types.DiagnosticSeverity.Warning, source=SOURCE))
             )
@@ -89,30 +101,31 @@ def problem_diagnostics(results: Results, documents: Documents) -> list[tuple[st
 
 
 @lru_cache
-def page_url(rule: str) -> str | None:
+def page_url(rule: str, language: str = ENGLISH) -> str | None:
     """The address of a rule's page."""
     from t4lint.ruleset import rules
 
-    return next((rule_url(it) for it in rules() if it.name == rule), None)
+    return next((rule_url(it, language) for it in rules() if it.name == rule), None)
 
 
 def _shown(
-    findings: tuple[Finding, ...] | list[Finding], documents: Documents, severity: types.DiagnosticSeverity | None
+    findings: Sequence[Finding],
+    spoken: Sequence[Finding],
+    documents: Documents,
+    severity: types.DiagnosticSeverity | None,
 ) -> Iterator[Shown]:
-    for finding in findings:
+    """`spoken` are the same findings in the language of the editor."""
+    for finding, said in zip(findings, spoken, strict=True):
         spot = documents.spot(finding.location)
         if spot is not None:
-            yield Shown(spot.uri, finding, _diagnostic(finding, spot.range, documents.spot, severity))
+            yield Shown(spot.uri, finding, _diagnostic(said, spot.range, documents, severity))
 
 
 def _diagnostic(
-    finding: Finding,
-    range_: types.Range,
-    spot: Callable[[Location], types.Location | None],
-    severity: types.DiagnosticSeverity | None,
+    finding: Finding, range_: types.Range, documents: Documents, severity: types.DiagnosticSeverity | None
 ) -> types.Diagnostic:
-    url = page_url(finding.rule)
-    accepted = " (accepted in the baseline)" if severity is not None else ""
+    url = page_url(finding.rule, documents.language)
+    accepted = documents.say(" (accepted in the baseline)") if severity is not None else ""
     return types.Diagnostic(
         range=range_,
         message=f"{finding.message}{accepted}" + (f"\n{finding.help}" if finding.help else ""),
@@ -121,7 +134,7 @@ def _diagnostic(
         code_description=types.CodeDescription(url) if url else None,
         source=SOURCE,
         tags=[types.DiagnosticTag.Unnecessary] if finding.rule == UNUSED.name else None,
-        related_information=list(_related(finding, spot)) or None,
+        related_information=list(_related(finding, documents.spot)) or None,
         data={"fingerprint": finding.fingerprint},
     )
 

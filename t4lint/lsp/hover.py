@@ -8,6 +8,7 @@ from itertools import groupby
 from lsprotocol import types
 
 from t4lint.interpret.heard import Argument
+from t4lint.language import ENGLISH, phrase
 from t4lint.lsp.diagnostics import Documents, Shown
 from t4lint.lsp.places import contains, smallest, touch
 from t4lint.trace import Location, Origin, Value
@@ -25,10 +26,11 @@ def hover(
     here = [(argument, range_) for argument, range_ in _in(uri, arguments, documents) if contains(range_, position)]
     if here:
         ranges.append(smallest([range_ for _, range_ in here]))
-        parts.append(_settings([argument for argument, range_ in here if range_ == ranges[0]]))
+        parts.append(_settings([argument for argument, range_ in here if range_ == ranges[0]], documents))
     for one in shown:
         if one.uri == uri and contains(one.diagnostic.range, position):
-            parts.append(_page(one.finding.rule))
+            rule = one.finding.rule
+            parts.append(page(rule, documents.language) or rule)
             ranges.append(one.diagnostic.range)
     if not parts:
         return None
@@ -45,22 +47,19 @@ def hints(
         values = [argument.value for argument, _ in group if not _is_literal(argument)]
         texts = list(dict.fromkeys(_shown(value) for value in values if value.known))
         if texts and len(texts) <= MAX_VALUES:
-            label = f" = {' or '.join(texts)}"
-            tooltip = "\n".join(dict.fromkeys(line for value in values for line in _steps(value.origins)))
+            label = f" = {documents.say(' or ').join(texts)}"
+            steps = (line for value in values for line in _steps(value.origins, documents))
+            tooltip = "\n".join(dict.fromkeys(steps))
             yield types.InlayHint(end, label, kind=types.InlayHintKind.Parameter, tooltip=tooltip or None)
 
 
-def page(rule: str) -> str | None:
+def page(rule: str, language: str = ENGLISH) -> str | None:
     """The page of a rule, as Markdown."""
     from t4lint.report.page import explain
     from t4lint.ruleset import rules
     from t4lint.suppress import UNUSED
 
-    return next((explain(it) for it in (*rules(), UNUSED) if it.name == rule), None)
-
-
-def _page(rule: str) -> str:
-    return page(rule) or rule
+    return next((explain(it, language) for it in (*rules(), UNUSED) if it.name == rule), None)
 
 
 def _in(uri: str, arguments: Sequence[Argument], documents: Documents) -> Iterator[tuple[Argument, types.Range]]:
@@ -71,23 +70,25 @@ def _in(uri: str, arguments: Sequence[Argument], documents: Documents) -> Iterat
             yield argument, spot.range
 
 
-def _settings(arguments: Sequence[Argument]) -> str:
+def _settings(arguments: Sequence[Argument], documents: Documents) -> str:
     """The values of one argument over the runs that were looked at."""
     first = arguments[0]
-    lines = [f"`{first.name}` of `{first.function}` in a run:", ""]
+    say = documents.say
+    lines = [say(f"`{first.name}` of `{first.function}` in a run:"), ""]
     for argument in arguments[:MAX_VALUES]:
         value = argument.value
-        said = f"`{_shown(value)}`" if value.known else f"not known: {value.unknown}"
-        lines.append(f"* {said}{' (presumed)' if value.likely else ''}")
-        lines += [f"    * {step}" for step in _steps(value.origins) if not _is_literal(argument)]
+        said = f"`{_shown(value)}`" if value.known else say(f"not known: {value.unknown}")
+        lines.append(f"* {said}{say(' (presumed)') if value.likely else ''}")
+        lines += [f"    * {step}" for step in _steps(value.origins, documents) if not _is_literal(argument)]
     if len(arguments) > MAX_VALUES:
-        lines.append(f"* and {len(arguments) - MAX_VALUES} more")
+        lines.append("* " + say(f"and {len(arguments) - MAX_VALUES} more"))
     return "\n".join(lines)
 
 
-def _steps(origins: Sequence[Origin]) -> list[str]:
+def _steps(origins: Sequence[Origin], documents: Documents) -> list[str]:
     """The provenance of a value, from where a person would edit it."""
-    return [f"{it.note} ({it.location.path}:{it.location.line})" if it.location else it.note for it in origins]
+    notes = [(phrase(it.note, documents.language, "origin"), it.location) for it in origins]
+    return [f"{note} ({location.path}:{location.line})" if location else note for note, location in notes]
 
 
 def _is_literal(argument: Argument) -> bool:

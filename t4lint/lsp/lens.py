@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from lsprotocol import types
 
@@ -19,7 +19,7 @@ def lenses(uri: str, fits: Sequence[Fit], documents: Documents, target: Target) 
     """Of each step that trains in a document, the fullest; one line "verify" with it. Nothing where the target has no GPU."""
     if target.gpu is None:
         return
-    card = target.gpu.short_name
+    card, say = target.gpu.short_name, documents.say
     fullest: dict[int, tuple[types.Range, Fit]] = {}
     for fit in fits:
         spot = documents.spot(fit.where) if fit.where is not None else None
@@ -30,15 +30,15 @@ def lenses(uri: str, fits: Sequence[Fit], documents: Documents, target: Target) 
             fullest[line] = spot.range, fit
     for range_, fit in fullest.values():
         at = types.Range(range_.start, range_.start)
-        yield types.CodeLens(at, types.Command(summary(fit, card), FIT))
-        yield types.CodeLens(at, types.Command(f"verify on a phantom {card} (runs it)", VERIFY))
+        yield types.CodeLens(at, types.Command(summary(fit, card, say), FIT))
+        yield types.CodeLens(at, types.Command(say(f"verify on a phantom {card} (runs it)"), VERIFY))
 
 
-def summary(fit: Fit, card: str) -> str:
+def summary(fit: Fit, card: str, say: Callable[[str], str] = str) -> str:
     """`about 11.2 of 14.1 GiB on the T4: fits`, or that it is not known."""
     if fit.peak is None:
-        return f"what fills the {card} is not known: see why"
-    return f"about {_gib(fit.expected)} of {_gib(fit.limit)} GiB on the {card}: {fit.answer}"
+        return say(f"what fills the {card} is not known: see why")
+    return say(f"about {_gib(fit.expected)} of {_gib(fit.limit)} GiB on the {card}: {fit.answer}")
 
 
 def _gib(size: float) -> str:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from t4lint import __version__
+from t4lint import __version__, language
 from t4lint.devices import find_target
 from t4lint.lsp import actions as quick
 from t4lint.lsp import hover as hovers
@@ -54,6 +54,8 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         super().__init__("t4lint", __version__, notebook_document_sync=NOTEBOOKS)
         self.wishes = Wishes()
+        self.asked: str | None = None  # the language of `t4lint server --language`
+        self.language = language.ENGLISH  # of the person at the editor
         self.shows_pages = False  # has the editor a command that shows the page of a rule?
         self.generation = 0  # counts changes of settings and of files on disk
         self.pool = ThreadPoolExecutor(1, "t4lint")
@@ -72,6 +74,10 @@ class Server(LanguageServer):
         if self._buffers[0] != now:
             self._buffers = (now, open_buffers(self.workspace))
         return self._buffers[1]
+
+    def say(self, text: str) -> str:
+        """A label or sentence in the language of the editor."""
+        return language.phrase(text, self.language, "editor")
 
     # --- results ---
 
@@ -104,7 +110,7 @@ class Server(LanguageServer):
         return await asyncio.get_running_loop().run_in_executor(self.pool, work, *arguments)
 
     def documents(self, results: Results) -> Documents:
-        return Documents(results, self.buffers, self.workspace.position_codec)
+        return Documents(results, self.buffers, self.workspace.position_codec, self.language)
 
     def path_at(self, uri: str) -> Path | None:
         buffer = buffer_of(uri, self.buffers)
@@ -205,12 +211,19 @@ server = Server()
 
 @server.feature(types.INITIALIZE)
 def initialize(ls: Server, params: types.InitializeParams) -> None:
+    ls.language = language_of(params.locale, ls.asked)
     if isinstance(params.initialization_options, Mapping):
         ls.wishes = Wishes.read(params.initialization_options)
         ls.shows_pages = params.initialization_options.get("showPage") is True
     if ls.pulls:
         options = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier=SECTION)
         ls.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)(pull)
+
+
+def language_of(locale: str | None, flag: str | None = None) -> str:
+    """What `--language` or `T4LINT_LANG` asks for, else what the editor itself is in, else that of the system."""
+    own = (language.known(locale) or language.ENGLISH) if locale else language.of_locale()
+    return language.asked(flag) or own
 
 
 @server.feature(types.INITIALIZED)
@@ -411,7 +424,7 @@ def _same_name(uri: str, everything: Sequence[Shown], ls: Server) -> str:
 
 def _editor(ls: Server, results: Results) -> quick.Editor:
     codec = ls.workspace.position_codec
-    return quick.Editor(results, ls.buffers, codec, shows_pages=ls.shows_pages)
+    return quick.Editor(results, ls.buffers, codec, shows_pages=ls.shows_pages, language=ls.language)
 
 
 def _resolves(ls: Server) -> bool:
@@ -428,7 +441,7 @@ def _resolves(ls: Server) -> bool:
 @server.command("t4lint.server.explain")
 def explain(ls: Server, rule: str) -> str | None:
     """The page of a rule, as Markdown."""
-    return hovers.page(rule)
+    return hovers.page(rule, ls.language)
 
 
 @server.command("t4lint.server.rules")
@@ -436,7 +449,7 @@ def list_rules(ls: Server) -> list[dict[str, str]]:
     """The rules, for a picker."""
     from t4lint.ruleset import rules
 
-    return [{"name": rule.name, "summary": rule.summary} for rule in rules()]
+    return [{"name": it.name, "summary": language.of_rule(it, "summary", it.summary, ls.language)} for it in rules()]
 
 
 @server.command("t4lint.server.targets")
@@ -466,7 +479,7 @@ async def check_workspace(ls: Server) -> dict[str, int]:
         count += len(results.report.findings)
         ls.send(file, ls.diagnostics(results))
     if shows:
-        ls.work_done_progress.end(token, types.WorkDoneProgressEnd(message=f"{count} findings"))
+        ls.work_done_progress.end(token, types.WorkDoneProgressEnd(message=ls.say(f"{count} findings")))
     return {"files": len(files), "findings": count}
 
 
@@ -481,8 +494,9 @@ async def _begin(ls: Server, token: str) -> bool:
     return True
 
 
-def serve() -> int:
-    """Answer an editor over stdin and stdout until it says goodbye."""
+def serve(asked: str | None = None) -> int:
+    """Answer an editor over stdin and stdout until it says goodbye, in the language that was asked for."""
+    server.asked = asked
     # The editor gets a stream of its own: nothing that is printed can end up between answers.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

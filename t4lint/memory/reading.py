@@ -87,12 +87,13 @@ class _Facts:
     def miss(self, name: str, reason: str, flag: str) -> None:
         self.missing.append(Missing(name, reason, flag))
 
-    def either(self, name: str, value: Value, known: Any, choices: tuple[Any, ...]) -> tuple[Any, ...]:
-        """One value where it is known, else all that it may be."""
+    def either(self, name: str, value: Value, known: Any, choices: tuple[Any, Any]) -> tuple[Any, ...]:
+        """One value where it is known, else the two that it may be."""
         if known is not None:
             self.say(name, known, value)
             return (known,)
-        self.open.append(f"{name}: {value.unknown or 'not said'}; both {' and '.join(map(str, choices))} are counted")
+        one, other = choices
+        self.open.append(f"{name}: {value.unknown or 'not said'}; both {one} and {other} are counted")
         return choices
 
 
@@ -256,7 +257,7 @@ def _optimizer(trace: Trace, recipe: Recipe, fused: bool | None, found: _Facts) 
     name = str(said.it)
     if not optimizer_kind(name):
         found.open.append(f"optimizer: {name} is not modelled; none to three states a parameter are counted")
-    found.say("optimizer", name + (", fused" if fused and "fused" not in name.lower() else ""), said)
+    found.say("optimizer", f"{name}, fused" if fused and "fused" not in name.lower() else name, said)
     return name, True if "fused" in name.lower() else fused
 
 

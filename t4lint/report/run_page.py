@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.record.picture import ATTENTION, COPIES_IN, COPIES_OUT, RESIDENT, REST, WAITS, Moment, Picture
-from t4lint.record.screen import MARKS, WORDS
 from t4lint.report.frame import split_lines, visible
+from t4lint.report.screen import MARKS, WORDS
 from t4lint.report.text import chain, gpu, measured, place, sorted_findings
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from t4lint.devices import Target, find_target
 from t4lint.engine import Options, Session, report
+from t4lint.engine.judging import worlds_of
 from t4lint.findings import Report
 from t4lint.fit_communication import Section, communication
 from t4lint.fit_evaluation import evaluation
@@ -21,10 +22,11 @@ from t4lint.memory.estimate import Band
 from t4lint.memory.plan import Usage, usage
 from t4lint.memory.reading import Given, Reading, read
 from t4lint.memory.ways import Way, largest_batch, largest_length, spanned, ways
-from t4lint.trace import Location, Step, Trace, Value
+from t4lint.trace import Location, Step, Trace
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
+    from t4lint.interpret.run import Interpretation
     from t4lint.interpret.worlds import Segment
 
 MAX_SHOWN = 4  # different steps of one run
@@ -111,12 +113,13 @@ class _FitSession(Session):
             ]
         self.fits += found[:MAX_SHOWN]
 
-    def fits_of(self, machine: Machine, segment: Segment, number: int, launched: bool) -> list[Fit]:
-        from t4lint.interpret.worlds import Worlds
+    def judge_by_versions(self, newest: Interpretation, older: Interpretation, number: int, launched: bool) -> None:
+        """A program that the newest versions refuse fits as it does with the newest that take it."""
+        self.judge_all(older.machine, older.segments, number, launched)
 
-        known = {library: Value(version) for library, version in machine.versions.items()}
+    def fits_of(self, machine: Machine, segment: Segment, number: int, launched: bool) -> list[Fit]:
         found: dict[object, Fit] = {}
-        for trace in Worlds(machine, segment, known, launched).traces((Step,)):
+        for trace in worlds_of(machine, segment, launched).traces((Step,)):
             filled = fill(trace)
             for step in filled.all(Step):
                 if step.device.it == "cpu":

@@ -40,6 +40,9 @@ class Candidate:
     The finding lands on the first place in the origins of `blame`, else on the event's own statement. `severity`
     replaces the rule's own for this case, `words` fill the message, `related` are further events to show. One that is
     `on_request` is judged only where the person named the rule, its family or `all`: for the milder case of a rule.
+
+    `written_for` says of a library that no file pins which versions take the call: those below one, or up to it where the
+    second part is True. Whatever else depends on the version is then judged for the newest of these, as likely.
     """
 
     event: Event
@@ -49,6 +52,7 @@ class Candidate:
     words: Mapping[str, object] = field(default_factory=dict)
     related: tuple[Event, ...] = ()
     on_request: bool = False
+    written_for: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
 
 
 Check = Callable[..., Iterator[Candidate]]
@@ -238,6 +242,9 @@ class Rule:
     `fixes` says what would remove the fault; nothing is offered when it yields nothing, when an edit has no place in the
     text, or when the result does not lint better.
 
+    `dates`: its candidates tell which versions of a library the program was written for (`Candidate.written_for`); such a rule
+    is asked for that whether it was selected or not.
+
     `options` is a frozen dataclass of what people may set in `[tool.t4lint.rules.NAME]`, with types, defaults and a docstring
     for each; `given` is an instance of it with their values.
     """
@@ -260,6 +267,7 @@ class Rule:
     requested: bool = False
     options: type[Any] | None = None
     given: Any = None
+    dates: bool = False
 
     def judge(self, trace: Trace) -> Iterator[Candidate]:
         """What the rule says of a trace to this person: its milder cases only where they were asked for."""
@@ -282,6 +290,7 @@ def rule(
     fixes: Fixes | None = None,
     fix_title: str = "",
     options: type[Any] | None = None,
+    dates: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule. The decorated function becomes a `Rule` that the engine finds by walking the rules folder."""
 
@@ -292,6 +301,7 @@ def rule(
             name=name, family=family, severity=severity, summary=summary, message=message, help=help,
             triggers=tuple(triggers), reads=tuple(reads), check=check, page=(module.__doc__ or "").strip(),
             default=default, fix=fix, verifiable=verifiable, fixes=fixes, fix_title=fix_title, options=options,
+            dates=dates,
         )  # fmt: skip
 
     return declare

@@ -257,3 +257,58 @@ def test_what_bitsandbytes_leaves_whole(version: str, dtype: str, tmp_path: Path
     report = check([folder], Options(cwd=folder, show_trace=True))
     (loaded,) = [line for line in report.trace if "Model (load)" in line]
     assert f"dtype='{dtype}'" in loaded.replace("~", "")
+
+
+# --- versions that nothing pins ------------------------------------------------------------------------------------
+
+FLASH = """
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained(
+    "HuggingFaceTB/SmolLM2-135M", torch_dtype=torch.float16, attn_implementation="flash_attention_2"
+)
+Trainer(model=model, args=TrainingArguments("out", overwrite_output_dir=True), train_dataset=[]).train()
+"""
+
+
+def judged(folder: Path, script: str, pins: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """rule → (severity, confidence)"""
+    folder = written(folder, script, pins)
+    report = check([folder], Options(cwd=folder, min_confidence="likely"))
+    assert not report.problems
+    return {it.rule: (it.severity, it.confidence) for it in report.findings}
+
+
+def test_what_the_newest_refuses_is_judged_for_the_newest_that_takes_it(tmp_path: Path) -> None:
+    """transformers 5.0 took `overwrite_output_dir` out, and keeps the bf16 of the checkpoint, which the scaler refuses."""
+    refused = NO_DTYPE.replace('"out", ', '"out", overwrite_output_dir=True, ')
+    assert judged(tmp_path, NO_DTYPE, {})["gradscaler-bf16-gradients"][0] == "error"
+    unpinned = judged(tmp_path, refused, {})
+    assert unpinned["removed-argument"] == ("note", "likely")
+    assert "gradscaler-bf16-gradients" not in unpinned
+    pinned = judged(tmp_path, refused, {"transformers": "5.0.0"})
+    assert pinned["removed-argument"] == ("error", "certain")
+    assert pinned["gradscaler-bf16-gradients"] == ("error", "certain")
+
+
+def test_what_holds_with_the_presumed_version_alone_is_likely(tmp_path: Path) -> None:
+    """`evaluation_strategy` was last in transformers 4.50.3, which packs without regard to samples; 4.53 does not."""
+    old = PACKED.replace("fp16=True, ", 'fp16=True, evaluation_strategy="no", ')
+    pins = {"trl": "0.19.1"}
+    assert judged(tmp_path, PACKED, pins)["packing-without-varlen-attention"][0] == "note"
+    assert judged(tmp_path, old, pins)["packing-without-varlen-attention"] == ("warning", "likely")
+    folder = written(tmp_path, old, pins)
+    report = check([folder], Options(cwd=folder))
+    (finding,) = [it for it in report.findings if it.rule == "packing-without-varlen-attention"]
+    assert finding.provenance[-1].note.startswith("transformers 4.50.3: presumed")
+
+
+def test_what_holds_with_every_version_stays_certain(tmp_path: Path) -> None:
+    assert judged(tmp_path, FLASH, {})["flash-attention-backend"] == ("error", "certain")
+
+
+def test_a_selection_does_not_change_what_is_presumed(tmp_path: Path) -> None:
+    folder = written(tmp_path, NO_DTYPE.replace('"out", ', '"out", overwrite_output_dir=True, '), {})
+    report = check([folder], Options(cwd=folder, select=("gradscaler-bf16-gradients",)))
+    assert not report.findings

@@ -14,7 +14,8 @@ Use the name that the finding gives, or pin the library to a version that has th
 
 When an older version is installed and nothing in the project says so: pin it (`transformers==4.46.3` in requirements.txt
 or in the notebook's `pip install`), and the finding goes. Without a pin it is a note, since the newest version is
-presumed. Arguments that the project's own subclass declares are not reported, nor old names of TRL's after
+presumed; what other rules say of the program and would not say of both versions, they say for the newest version that
+takes all of its arguments, as likely. Arguments that the project's own subclass declares are not reported, nor old names of TRL's after
 `import unsloth`, which rebuilds TRL's trainers so that they take them.
 
 ## Sources
@@ -79,6 +80,7 @@ def offered(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     fix="safe",
     fixes=offered,
     fix_title="Use the argument's new name",
+    dates=True,
 )
 def removed_argument(trace: Trace) -> Iterator[Candidate]:
     """One finding for a call and a library: old code gives many of them at once."""
@@ -93,11 +95,18 @@ def removed_argument(trace: Trace) -> Iterator[Candidate]:
                 blame=next(filter(None, (_place(call, row) for row, _ in gone or judged)), None),
                 severity=None if library in trace.versions else "note",
                 words=_words(call, [row for row, _ in gone or judged]),
+                written_for={} if library in trace.versions else _written_for([row for row, _ in gone]),
             )
 
 
 def _place(call: Call, row: Row) -> Value | None:
     return written(call.arguments[row.argument], row.argument)
+
+
+def _written_for(rows: Sequence[Row]) -> dict[str, tuple[str, bool]]:
+    """The versions that take all of these arguments of a library: up to the last that surely has them, or below one."""
+    bounds = [(row.present_in, True) if row.present_in else (row.removed_in, False) for row in rows]
+    return {rows[0].library: min(bounds, key=lambda bound: (release(bound[0]), bound[1]))} if rows else {}
 
 
 def _any(facts: Iterable[Fact]) -> Fact:

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.engine.finding import finding_from, merged, place_of
-from t4lint.findings import Problem
-from t4lint.rule import Candidate, Confidence, Rule
-from t4lint.trace import Event, InstanceRequest, Location, Requirement, Trace, TrainerFile, Value
+from t4lint.findings import Finding, Problem
+from t4lint.rule import CONFIDENCES, Candidate, Confidence, Rule
+from t4lint.ruleset import rules
+from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, TrainerFile, Value, release
 
 if TYPE_CHECKING:
     from t4lint.engine.session import Session
     from t4lint.interpret.machine import Machine
-    from t4lint.interpret.worlds import Segment
+    from t4lint.interpret.run import Interpretation
+    from t4lint.interpret.worlds import Segment, Worlds
 
 FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest, TrainerFile})
 NO_RUN = -1  # the number of the run that a finding over files alone belongs to
@@ -24,9 +26,8 @@ NO_RUN = -1  # the number of the run that a finding over files alone belongs to
 
 def judge_all(session: Session, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
     """Judge what one interpretation gave, by the rules that can have something to say about it."""
-    from t4lint.interpret.worlds import Worlds, with_presumption
+    from t4lint.interpret.worlds import with_presumption
 
-    known = {library: Value(version) for library, version in machine.versions.items()}
     script = session.options.cwd / session.runs[number].script
     words = present(session, machine)
     chosen = [
@@ -35,7 +36,7 @@ def judge_all(session: Session, machine: Machine, segments: Sequence[Segment], n
         if not set(rule.reads) <= FILES_ONLY and not words.isdisjoint(rule.triggers)
     ]
     for segment in segments:
-        worlds = Worlds(machine, segment, known, launched)
+        worlds = worlds_of(machine, segment, launched)
         built: dict[Any, list[Trace]] = {}
         steps: dict[Any, dict[int, Event]] = {}
         for rule in chosen:
@@ -49,6 +50,70 @@ def judge_all(session: Session, machine: Machine, segments: Sequence[Segment], n
                     raise
                 text = f"the rule {rule.name} failed ({type(error).__name__}: {error}); please report it"
                 session.problems.append(Problem(session.runs[number].script, text))
+
+
+def worlds_of(machine: Machine, segment: Segment, launched: bool) -> Worlds:
+    """The worlds of a segment, with the versions that something pins and those that are presumed."""
+    from t4lint.interpret.worlds import Worlds
+
+    known = {name: Value(version) for name, version in machine.versions.items() if name not in machine.presumed}
+    presumed = {name: Value(machine.versions[name], likely=True) for name in machine.presumed}
+    return Worlds(machine, segment, known, launched, presumed)
+
+
+def written_for(machine: Machine, segments: Sequence[Segment], launched: bool) -> dict[str, str]:
+    """The newest versions that take all arguments that a run gives, of libraries whose newest does not and that nothing pins."""
+    from t4lint.libraries.signatures import newest_within
+
+    bounds: dict[str, tuple[str, bool]] = {}
+    for rule in rules():
+        if not rule.dates:
+            continue
+        for segment in segments:
+            if segment.uncalled or not any(issubclass(draft.kind, rule.reads) for draft in segment.drafts):
+                continue
+            worlds = worlds_of(machine, segment, launched)
+            for candidate in (one for trace in worlds.traces(rule.reads) for one in rule.judge(trace)):
+                if candidate.when.holds and not candidate.event.guards:
+                    for library, bound in candidate.written_for.items():
+                        bounds[library] = min(bound, bounds.get(library, bound), key=lambda it: (release(it[0]), it[1]))
+    found = {library: newest_within(library, *bound) for library, bound in bounds.items()}
+    return {library: version for library, version in found.items() if version is not None}
+
+
+def judge_by_versions(
+    session: Session, newest: Interpretation, older: Interpretation, number: int, launched: bool
+) -> None:
+    """Judge a program that the newest versions refuse as they would run it and as the newest that take it would.
+
+    What holds with both stays as it is. What holds with the older ones alone is likely; with the newest alone, nobody meets it.
+    """
+    before = session.found
+    both = []
+    for one in (newest, older):
+        session.found = {}
+        session.judge_all(one.machine, one.segments, number, launched)
+        both.append(session.found)
+    session.found = before
+    for key, finding in both[1].items():
+        other = both[0].get(key)
+        same = other is not None and (other.severity, other.message) == (finding.severity, finding.message)
+        kept = _less_sure(finding, other.confidence) if other and same else _of_older(finding, older.machine)
+        session.found[key] = merged(session.found[key], kept) if key in session.found else kept
+
+
+def _less_sure(finding: Finding, confidence: Confidence) -> Finding:
+    """A finding that is no surer than this; an error needs certainty."""
+    least = min(finding.confidence, confidence, key=CONFIDENCES.index)
+    milder = finding.severity == "error" and least != "certain"
+    return replace(finding, confidence=least, severity="warning" if milder else finding.severity)
+
+
+def _of_older(finding: Finding, machine: Machine) -> Finding:
+    """A finding that holds with the versions alone that are presumed."""
+    named = " and ".join(f"{library} {machine.versions[library]}" for library in sorted(machine.presumed))
+    why = Origin("version", f"{named}: presumed, since newer versions refuse arguments of this program")
+    return replace(_less_sure(finding, "likely"), provenance=(*finding.provenance, why))
 
 
 def present(session: Session, machine: Machine) -> frozenset[str]:

@@ -25,7 +25,7 @@ from t4lint.engine.discovery import (
     shell_files,
 )
 from t4lint.engine.finding import merged
-from t4lint.engine.judging import NO_RUN, judge_all
+from t4lint.engine.judging import NO_RUN, judge_all, judge_by_versions, written_for
 from t4lint.engine.options import Held, Options, chosen_by, everywhere, settings_of, severities_of
 from t4lint.findings import Finding, Problem, RunInfo, cell_source
 from t4lint.rule import Edit, Rule
@@ -580,18 +580,20 @@ class Session:
         project = self.project_of(file)
         versions = self.versions_of(project.root, file, launch)
         entered = self.entered.setdefault(project.root, set())
+        before = set(entered)
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
         result: Interpretation | Problem | None = None
+        alike = ""
         if launch is not None and launch.file is None:
             result = interpret_command(project, self.near(file).target, versions, launch)
         elif launch is not None:
             folder = str((self.options.cwd / launch.where.path).parent)
             alike = likeness(launch, folder) + repr(versions)
             result = repeated(self.done[alike], launch) if alike in self.done else None
+        most = min(MAX_STEPS, max(self.steps_left, LEAST_STEPS))
+        target, listen = self.near(file).target, self.options.watch is not None
         if result is None:
-            most = min(MAX_STEPS, max(self.steps_left, LEAST_STEPS))
-            target, listen = self.near(file).target, self.options.watch is not None
             result = interpret(project, file, target, versions, launch, entered, main, listen, most)
             if launch is not None and not isinstance(result, Problem):
                 self.done[alike] = result
@@ -631,7 +633,26 @@ class Session:
 
             for argument in arguments(result.machine, launch is not None):
                 self.options.watch(argument)
-        self.judge_all(result.machine, result.segments, number, launch is not None)
+        presumed = written_for(result.machine, result.segments, launch is not None)
+        older: Interpretation | Problem | None = None
+        if presumed and launch is not None:
+            alike += repr(presumed)
+            older = repeated(self.done[alike], launch) if alike in self.done else None
+        if presumed and older is None:
+            older = interpret(project, file, target, versions, launch, before, main, False, most, presumed)
+            if launch is not None and not isinstance(older, Problem):
+                self.done[alike] = older
+        if older is None or isinstance(older, Problem):
+            self.judge_all(result.machine, result.segments, number, launch is not None)
+            return
+        self.spend(older.machine, path)
+        for module in (it for it in project.modules if self.deferred.get(it, (None,))[0] is result.machine):
+            self.deferred[module] = (older.machine, number, launch is not None)
+        self.judge_by_versions(result, older, number, launch is not None)
+
+    def judge_by_versions(self, newest: Interpretation, older: Interpretation, number: int, launched: bool) -> None:
+        """Judge a program that the newest versions of its libraries refuse."""
+        judge_by_versions(self, newest, older, number, launched)
 
     def judge_all(self, machine: Machine, segments: Sequence[Segment], number: int, launched: bool) -> None:
         """Judge what one interpretation gave."""

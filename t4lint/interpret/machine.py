@@ -128,6 +128,9 @@ class Machine:
         self.project = project
         self.target = target
         self.versions = versions
+        self.presumed: frozenset[str] = (
+            frozenset()
+        )  # the libraries whose version no file pins, but that one is presumed of
         self.arguments = arguments
         self.environment: dict[str, Abstract] = dict(environment or {})
         self.launch = launch

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from t4lint.devices import Target
@@ -44,10 +45,11 @@ def interpret(
     main: bool = True,
     listen: bool = False,
     most_steps: int = MAX_STEPS,
+    presumed: Mapping[str, str] = MappingProxyType({}),
 ) -> Interpretation | Problem:
     """Interpret a script. `entered` collects the functions that some run has entered, over several calls.
 
-    `listen` keeps the library calls with their arguments in `Machine.heard`.
+    `listen` keeps the library calls with their arguments in `Machine.heard`. `presumed` are versions that nothing pins.
     """
     source = project.load(script, script.stem)
     if isinstance(source, Problem):
@@ -56,7 +58,8 @@ def interpret(
     written = accelerate_config(project, launch) if launch is not None else None
     if launch is not None and written is not None:
         launch = counted(launch, written)
-    machine = Machine(project, target, versions, arguments, environment_of(launch, project), launch)
+    machine = Machine(project, target, {**versions, **presumed}, arguments, environment_of(launch, project), launch)
+    machine.presumed = frozenset(presumed)
     if written is not None:
         machine.globals["$accelerate config"] = written
     machine.entered = entered if entered is not None else set()

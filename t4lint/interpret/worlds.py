@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain, product
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
 from t4lint.interpret.machine import Draft, GapDraft, Machine
@@ -78,10 +79,18 @@ class Segment:
 class Worlds:
     """Builds the traces of one segment for one rule at a time; events are built once and shared."""
 
-    def __init__(self, machine: Machine, segment: Segment, versions: Mapping[str, Value], launched: bool) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        segment: Segment,
+        versions: Mapping[str, Value],
+        launched: bool,
+        presumed: Mapping[str, Value] = MappingProxyType({}),
+    ) -> None:
         self.machine = machine
         self.segment = segment
         self.versions = versions
+        self.presumed = presumed
         self.launched = launched
         self.imported = frozenset(machine.imported)
         self._events: dict[tuple[int, tuple[tuple[str, bool | None], ...]], Event] = {}
@@ -127,7 +136,7 @@ class Worlds:
             for gap in self.segment.gaps
             if all(world.get(test, side) is side for test, side in gap.guards.items())
         )
-        return Trace("predicted", self.machine.target, self.versions, events, gaps, self.imported, kinds)
+        return Trace("predicted", self.machine.target, self.versions, events, gaps, self.imported, kinds, self.presumed)
 
     def event(self, draft: Draft, world: Mapping[str, bool]) -> Event | None:
         if draft.guards and any(world.get(test, side) is not side for test, side in draft.guards.items()):

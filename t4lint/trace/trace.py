@@ -41,6 +41,8 @@ class Trace:
     gaps: tuple[Gap, ...] = ()
     imported: frozenset[str] = field(default=frozenset())  # top-level libraries that the run imports
     kinds: frozenset[type[Event]] | None = None  # the kinds that it was built for; None: all
+    # versions that nothing pins, presumed since the program gives arguments that later ones refuse
+    presumed: Mapping[str, Value] = field(default_factory=dict)
     _of_kind: dict[type[Event], tuple[Event, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def all(self, kind: type[E]) -> Iterator[E]:
@@ -80,7 +82,7 @@ class Trace:
 
     def version_at_least(self, library: str, version: str) -> Fact:
         """Is the library at least this version? Without any knowledge, the newest is assumed, and that is only likely."""
-        value = self.versions.get(library, Value(unknown="no version is pinned"))
+        value = self.versions.get(library) or self.presumed.get(library, Value(unknown="no version is pinned"))
         return value.test(lambda it: release(it) >= release(version), if_unknown=True)
 
 

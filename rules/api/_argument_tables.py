@@ -13,7 +13,8 @@ from t4lint.trace import Call, Trace, Value
 
 ARGUMENTS = frozenset({
     "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig",
-    "ORPOConfig", "CPOConfig", "BCOConfig", "RLOOConfig",
+    "ORPOConfig", "CPOConfig", "BCOConfig", "RLOOConfig", "SentenceTransformerTrainingArguments", "CrossEncoderTrainingArguments",
+    "SparseEncoderTrainingArguments",
 })  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def takes(library: str, what: str, call: Call) -> bool:
     """Is it a call of this kind, of the library itself?"""
     top, last = call.function.partition(".")[0], call.function.rpartition(".")[2]
     if what == "TrainingArguments":
-        return top in ("transformers", "trl") and last in ARGUMENTS
+        return top in ("transformers", "trl", "sentence_transformers") and last in ARGUMENTS
     if what == "from_pretrained":
         return top == "transformers" and last == "from_pretrained"
     if what == "Trainer":

@@ -65,6 +65,8 @@ MODELS = {
     "fla": ("torch", "kernels"),
     "cut_cross_entropy": ("torch", "kernels"),
     "ultralytics": ("torch", "ultralytics"),
+    "sentence_transformers": ("torch", "transformers", "peft", "sentence_transformers"),
+    "setfit": ("torch", "transformers", "peft", "sentence_transformers"),
     "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.

@@ -417,7 +417,7 @@ FP32_HEADS = (
 FP32_ARCHITECTURES = re.compile(
     r"(Albert|Bart|Beit|Bert|BigBird|Blenderbot|CLIP|Camembert|Canine|ConvNext|DPT|Data2Vec|DeiT|Detr|DistilBert|Electra|EncoderDecoder"
     r"|GPT2|GPTNeo(?!X)|Hubert|LED|LayoutLM|LiltModel|Longformer|M2M100|MBart|MPNet|MT5|Marian|Mask2Former|MaskFormer|ModernBert|Pegasus|ProphetNet|Roberta"
-    r"|Sam|Segformer|SpeechEncoderDecoder|Swin|T5|TimeSformer|TrOCR|UniSpeech|ViT|VideoMAE|VisionEncoderDecoder|Wav2Vec2|WavLM|Whisper"
+    r"|Sam|Segformer|SentenceTransformer|SpeechEncoderDecoder|Swin|T5|TimeSformer|TrOCR|UniSpeech|ViT|VideoMAE|VisionEncoderDecoder|Wav2Vec2|WavLM|Whisper"
     r"|XLMRoberta|XLNet|Yolos)(?!Gemma)"
 )
 

@@ -2,9 +2,9 @@
 
 ## What happens on a T4
 
-Without workers the batch is made between two steps: while images are decoded and augmented, or text is split into tokens, the GPU
-waits. In a published benchmark one epoch of loading took 5.4 s so, 1.3 s with two workers and 0.8 s with three. `num_workers` is 0
-unless it is given, in `DataLoader` and in the Trainer's arguments.
+Without workers the batch is made between two steps: while images are decoded and augmented, sounds become spectrograms, or text
+is split into tokens, the GPU waits. In a published benchmark one epoch of loading took 5.4 s so, 1.3 s with two workers and 0.8 s
+with three. `num_workers` is 0 unless it is given, in `DataLoader` and in the Trainer's arguments.
 
 ## How to fix it
 
@@ -31,7 +31,9 @@ from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Loader, Trace
 from t4lint.trace.questions import first_of_each, on_gpu
 
-DOES = {"decode": "decoded", "augment": "augmented", "tokenize": "split into tokens"}
+DOES = {
+    "decode": "decoded", "augment": "augmented", "extract": "turned into features", "tokenize": "split into tokens",
+}  # fmt: skip
 
 
 @rule(

@@ -126,6 +126,37 @@ def say_map(call: Call) -> None:
         m.emit(CallEvent, "map", function="datasets.Dataset.map", arguments={"batched": batched, "work": work_of(work)})
 
 
+@methods("processor", "tokenizer")
+def own_tokenizer(call: Call) -> Abstract:
+    """`processor.tokenizer(text)`"""
+    return tokenized(call)
+
+
+@methods("processor", "__call__", "preprocess", "feature_extractor", "image_processor", "video_processor")
+def processed(call: Call) -> Abstract:
+    """A processor of transformers: it resizes images, or computes the spectrogram of a sound."""
+    if call.given("images", None) or call.given("videos", None) or not call.given("text", None):
+        note(call.machine, "extract")
+    if call.given("text", None):
+        note(call.machine, "tokenize")
+    return Unknown("what a processor returns", varies=bool(call.machine.loops))
+
+
+@methods("processor", "*")
+def processor_method(call: Call) -> Abstract:
+    return Unknown("a value of a processor", varies=bool(call.machine.loops))
+
+
+@methods("processor", "getattr")
+def processor_attribute(call: Call) -> Abstract:
+    name = call.arguments.positional[0].value  # type: ignore[attr-defined]
+    if name == "tokenizer":
+        return Object("tokenizer", f"{call.receiver.name}.tokenizer")
+    if name in ("feature_extractor", "image_processor", "video_processor"):
+        return Object("processor", f"{call.receiver.name}.{name}")
+    return Unknown(f"{name} of a processor", uid=f"{call.receiver.uid}.{name}")
+
+
 @methods("tokenizer", "*")
 def tokenizer_method(call: Call) -> Abstract:
     return Unknown("a value of a tokenizer", varies=bool(call.machine.loops))

@@ -229,7 +229,13 @@ def dataset_method(call: Call) -> Abstract:
         long_work(call.machine, "a dataset is prepared")
     if call.name.endswith(".map") and call.receiver.name.startswith("datasets."):
         media.say_map(call)
-    return Object("dataset", call.receiver.name if call.receiver.name.startswith("datasets.") else call.name)
+    result = Object("dataset", call.receiver.name if call.receiver.name.startswith("datasets.") else call.name)
+    if call.name.endswith((".with_transform", ".set_transform")):  # it runs whenever samples are read
+        for changed in (result, call.receiver) if call.name.endswith(".set_transform") else (result,):
+            call.machine.write(changed.attributes, "$transform", call.machine.resolve(call.argument("transform", 0)))
+    elif not call.name.endswith((".map", ".with_format", ".set_format")) and "$transform" in call.receiver.attributes:
+        result.attributes["$transform"] = call.receiver.attributes["$transform"]
+    return result
 
 
 @methods("dataset", "getitem")
@@ -238,7 +244,10 @@ def dataset_item(call: Call) -> Abstract:
     for kind in call.receiver.attributes.get("$work", ()):
         media.note(call.machine, kind)
     whole = call.receiver.name
-    return Object("dataset", whole if whole.startswith("datasets.") else "a part of a dataset")
+    part = Object("dataset", whole if whole.startswith("datasets.") else "a part of a dataset")
+    if "$transform" in call.receiver.attributes:
+        part.attributes["$transform"] = call.receiver.attributes["$transform"]
+    return part
 
 
 @methods("dataset", "getattr")
@@ -262,7 +271,7 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     sample = quietly(m, lambda: sample_of(m, loader.attributes.get("dataset")))
     collate = loader.attributes.get("$collate")
     if isinstance(collate, (Function, Bound, Partial)):
-        sample = quietly(m, lambda: m.call(collate, Arguments((ListValue((sample,), complete=False),))))
+        sample = quietly(m, lambda: collated(m, collate, sample))
     m.globals.setdefault("$sample work", {})[loader.uid] = m.globals.pop("$work", set())
     tensors = tensors_in(sample)
     if any(tensor.facts.device == "cuda" for tensor in tensors):
@@ -274,6 +283,16 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     return batch
 
 
+def collated(m: Any, collate: Abstract, sample: Abstract) -> Abstract:
+    """The batch that the project's own collate function makes of samples."""
+    batch = Arguments((ListValue((sample,), complete=False),))
+    if isinstance(collate, Instance) and isinstance(collate.cls.find("__call__"), Function):
+        return m.method(collate, "__call__", batch)  # type: ignore[no-any-return]
+    if isinstance(collate, (Function, Bound, Partial)):
+        return m.call(collate, batch)  # type: ignore[no-any-return]
+    return Unknown("a batch", varies=True)
+
+
 def sample_of(m: Any, dataset: Abstract | None) -> Abstract:
     dataset = m.resolve(dataset) if dataset is not None else Unknown("the dataset")
     if isinstance(dataset, Instance) and isinstance(dataset.cls.find("__getitem__"), Function):
@@ -281,6 +300,9 @@ def sample_of(m: Any, dataset: Abstract | None) -> Abstract:
     if isinstance(dataset, Object) and dataset.kind == "dataset":
         for kind in dataset.attributes.get("$work", ()):
             media.note(m, kind)
+        transform = dataset.attributes.get("$transform")
+        if isinstance(transform, (Function, Bound, Partial)):
+            return m.call(transform, Arguments((Unknown("rows", varies=True),)))  # type: ignore[no-any-return]
         parts = dataset.attributes.get("$tensors")
         if isinstance(parts, ListValue) and parts.items:
             return ListValue(

@@ -437,6 +437,10 @@ def anything(call: Call) -> Abstract:
         return Object("config", call.name, {"$checkpoint": call.argument("pretrained_model_name_or_path", 0)})
     if last == "from_pretrained" and class_of(call).endswith(("Tokenizer", "TokenizerFast")):
         return Object("tokenizer", call.name)
+    if (class_of(call) if last == "from_pretrained" else last).endswith(
+        ("Processor", "ProcessorFast", "FeatureExtractor")
+    ):
+        return Object("processor", call.name)
     if is_model_class(last):
         return model_object(call, last, shaped_as(call), None, "create")
     if last in ("AdamW", "Adafactor"):
@@ -621,9 +625,11 @@ def resulting_dtype(
         read = str(checkpoint.value).strip().lower() in family.published  # type: ignore[attr-defined]
         steps = (m.here("version", note), *(() if read else (PRESUMED,)))
         return with_origin(Const(family.dtype, requested.origins if auto and requested is not None else ()), *steps)
-    if (cls.endswith(FP32_HEADS) or FP32_ARCHITECTURES.match(cls)) and not auto:
-        kind = "with this head" if cls.endswith(FP32_HEADS) else "of this architecture"
-        note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints {kind}"
+    if cls.endswith(FP32_HEADS) and not auto:
+        note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints with this head"
+        return with_origin(Const("float32"), m.here("default", note), PRESUMED)
+    if FP32_ARCHITECTURES.match(cls) and not auto:
+        note = f"{cls} takes the checkpoint's dtype, float32 in most checkpoints of this architecture"
         return with_origin(Const("float32"), m.here("default", note), PRESUMED)
     return Unknown("the dtype of the checkpoint", uid=f"checkpoint dtype {id(call.arguments)}")
 
@@ -813,7 +819,7 @@ def build_trainer(m: Any, name: str, arguments: Arguments) -> Object:
     if m.is_module(trained):
         set_device(m, trained, Const("cuda" if m.target.gpu is not None else "cpu"))
         m.write(m.globals, "$taken", {**m.globals.get("$taken", {}), inner(trained).uid: name.rpartition(".")[2]})
-    for key in ("train_dataset", "eval_dataset", "peft_config", "compute_metrics"):
+    for key in ("train_dataset", "eval_dataset", "peft_config", "compute_metrics", "data_collator"):
         value = arguments.get(key)
         result.attributes[f"${key}"] = m.resolve(value) if value is not None else NONE
     result.attributes["$open"] = Const(arguments.open)
@@ -932,14 +938,15 @@ def expand_training(m: Any, trainer_object: Object, arguments: Object) -> None:
 
 
 def sample_work(m: Any, trainer_object: Object) -> Abstract:
-    """What a sample of the training set costs, where the project's own class makes it."""
-    from t4lint.libraries.torch_data import quietly, sample_of
+    """What a sample of the training set costs: what the project's own class, transform or collator does for it."""
+    from t4lint.libraries.torch_data import collated, quietly, sample_of
 
-    dataset = trainer_object.attributes["$train_dataset"]
-    if not isinstance(dataset, Instance) or m.truth(trainer_object.attributes["$open"]) is not False:
+    if m.truth(trainer_object.attributes["$open"]) is not False:
         return Unknown("what a sample costs is not known")
     m.globals["$work"] = set()
-    quietly(m, lambda: sample_of(m, dataset))
+    sample = quietly(m, lambda: sample_of(m, trainer_object.attributes["$train_dataset"]))
+    if not trainer_object.name.startswith("trl."):  # beside a step of a language model an image or two are little work
+        quietly(m, lambda: collated(m, trainer_object.attributes["$data_collator"], sample))
     return media.work_of(m.globals.pop("$work", set()))
 
 

@@ -278,7 +278,8 @@ class Compile(Event):
 class Loader(Event):
     """A DataLoader is built, by the program or by an engine. `role`: "train", "eval" or "" when nothing says which.
 
-    `device` is where its batches go; `work` what each sample costs: some of "decode", "augment" and "tokenize", as a tuple.
+    `device` is where its batches go; `work` what each sample costs: some of "decode", "augment", "extract" and
+    "tokenize", as a tuple.
     """
 
     batch_size: Value

@@ -64,8 +64,8 @@ def load(call: Call) -> Abstract:
     keywords = {str(key): value for key, value in given.items.items()} if isinstance(given, DictValue) else {}
     is_open = not isinstance(given, (DictValue, Const)) or (isinstance(given, DictValue) and not given.complete)
     loading = Call(m, f"transformers.{MODELS[cls]}.from_pretrained", Arguments((), keywords, is_open), call.node)
-    checkpoint = call.argument("model_name_or_path", 0)
-    if not (isinstance(m.resolve(checkpoint), Const) and isinstance(m.resolve(checkpoint).value, str)):  # type: ignore[attr-defined]
+    checkpoint = m.resolve(call.argument("model_name_or_path", 0))
+    if not (isinstance(checkpoint, Const) and isinstance(checkpoint.value, str)):
         checkpoint = Unknown("the modules that the model is put together from")
     requested = Unknown("the dtype that model_kwargs asks for") if is_open else requested_dtype(loading)
     model = model_object(loading, MODELS[cls], checkpoint, requested, "load")

@@ -311,6 +311,22 @@ def test_placeholders_of_markdown(tmp_path: Path) -> None:
     assert command.launcher_flags["master_port"].text is None
 
 
+@pytest.mark.parametrize(
+    ("block", "read"),
+    [
+        ("# pretraining\npython train.py --epochs 3 \\\n  --lr 1e-3\n", True),
+        ("$ CUDA_VISIBLE_DEVICES=0 python train.py\n", True),
+        ("for i in range(3):\n    print('python train.py')\n", False),
+        ("├── train.py\n└── data.py\n", False),
+        ("import train\npython train.py\n", False),
+    ],
+)
+def test_markdown_without_a_language(tmp_path: Path, block: str, read: bool) -> None:
+    """Such a block is shell where each of its commands is one; trees, Python and output are not."""
+    text = f"# Use\n\n```\n{block}```\n"
+    assert bool(embedded_shell(Document("README.md", tmp_path / "README.md", "launch", text))) is read
+
+
 def test_markdown(tmp_path: Path) -> None:
     text = """
         # Train

@@ -46,7 +46,7 @@ from t4lint.trace import (
 ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 # Questions that torch answers by NVML or from what it was built with: CUDA stays untouched.
 HARMLESS = ("torch.cuda.device_count",)
-STARTS_PROCESSES = ("accelerate.notebook_launcher", "torch.multiprocessing.spawn")
+STARTS_PROCESSES = ("accelerate.notebook_launcher", "torch.multiprocessing.spawn", "multiprocessing.Process.start")
 
 
 @rule(
@@ -67,6 +67,8 @@ def env_var_set_too_late(trace: Trace) -> Iterator[Candidate]:
             before.append(event)
             continue
         late, what, reader = _late(event, before)
+        if event.name == "CUDA_VISIBLE_DEVICES" and event.value.it in ("-1", ""):
+            late = FALSE  # no GPU is wanted, and none is used
         yield Candidate(
             event, late, words={"name": event.name, "what": what}, related=(reader,) if reader is not None else ()
         )

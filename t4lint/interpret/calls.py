@@ -81,7 +81,7 @@ def call(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
 
 def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
     """A call that cannot be followed: its result is unknown, and it may do anything with what it was given."""
-    from t4lint.libraries.torch import hand_over
+    from t4lint.libraries.torch import hand_over, math_unseen
 
     reason = callee.reason if isinstance(callee, Unknown) else "the function is not known"
     hand_over(m, reason, arguments)
@@ -94,7 +94,9 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
         if facts.models:  # a loss function, as a rule: it computes on what the model gave
             return Tensor(facts)
         asked = m.autocast_dtype()
-        return Tensor(replace(facts, math=facts.math | {"?"}, autocast=facts.autocast | {asked}, device="", graph=True))
+        math, why = math_unseen(m, asked)
+        facts = replace(facts, math=facts.math | {math}, math_origins=facts.math_origins or why)
+        return Tensor(replace(facts, autocast=facts.autocast | {asked}, device="", graph=True))
     varies = any(isinstance(value, Unknown) and value.varies for value in arguments.values())
     uid = unknown_from("call", callee, *arguments.values()).uid if not m.loops else ""
     return Unknown(reason, varies=varies or bool(m.loops), uid=uid, autocast=m.autocast_dtype())

@@ -174,11 +174,22 @@ DISTRIBUTIONS = {
 }  # fmt: skip
 
 
+# Libraries whose name many projects give to a module of their own, which is found first when it stands beside the script.
+SHADOWED = frozenset({"datasets"})
+
+
+def beside(m: Machine, name: str) -> Path | None:
+    """The file of a module where Python looks before the installed packages, or where the program tells it to look."""
+    folders = (script_of(m).parent, *added_folders(m))
+    return next((file for folder in folders if (file := m.project.find_in(folder, name))), None)
+
+
 def import_module(m: Machine, name: str) -> Abstract:
     """A module by its absolute name."""
-    file = local_file(m, name) if not registry.is_library(name.partition(".")[0]) else None
+    top = name.partition(".")[0]
+    find = beside if top in SHADOWED else local_file
+    file = None if registry.is_library(top) and top not in SHADOWED else find(m, name)
     if file is None:
-        top = name.partition(".")[0]
         m.imported.add(top)
         importing(m).add(top)
         return Symbol(registry.canonical(name))

@@ -24,6 +24,7 @@ from t4lint.interpret.values import (
     Function,
     Instance,
     Object,
+    Returned,
     Scope,
     Step,
     Symbol,
@@ -281,6 +282,8 @@ class Machine:
         """A choice whose test is decided on this path becomes the chosen side."""
         while isinstance(value, Choice) and value.test in self.path:
             value = value.yes if self.path[value.test] else value.no
+        if isinstance(value, Returned) and value.network is not None:
+            return value.network
         return value
 
     def mapped(self, value: Abstract, function: Callable[[Abstract], Abstract]) -> Abstract:

@@ -44,7 +44,7 @@ def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
 
         return namespace_of(receiver) or receiver
     if isinstance(receiver, ProjectModule):
-        return module_attribute(m, receiver, name)
+        return DictValue(receiver.scope.names) if name == "__dict__" else module_attribute(m, receiver, name)
     if isinstance(receiver, Instance):
         return instance_attribute(m, receiver, name)
     if isinstance(receiver, Class):

@@ -90,6 +90,22 @@ class Unknown(Abstract):
         return f"Unknown({self.reason!r})"
 
 
+class Returned(Unknown):
+    """What a library without a model returned. It turns out to be a network when its parameters are asked for.
+
+    `placed` and `cast` are what it was moved and cast to before, `network` is the module from then on.
+    """
+
+    __slots__ = ("cast", "function", "network", "placed")
+
+    def __init__(self, function: str, reason: str, varies: bool = False, uid: str = "", autocast: str = "") -> None:
+        super().__init__(reason, (), varies, uid, autocast)
+        self.function = function
+        self.placed: Abstract | None = None
+        self.cast: Abstract | None = None
+        self.network: Object | None = None
+
+
 class Symbol(Abstract):
     """Something of a library, by its dotted name: `torch.float16`, `torch.nn`, `transformers.Trainer`."""
 
@@ -333,7 +349,8 @@ class TensorFacts:
             lead, data = (self, other) if self.models else (other, self)
             return replace(
                 lead,
-                device=lead.device or data.device,
+                # data on the CPU does not say where a model is that was moved to a device that is not known
+                device=lead.device or (data.device if data.device != "cpu" else ""),
                 scaled_by=lead.scaled_by or data.scaled_by,
                 graph=lead.graph or data.graph,
                 kept=lead.kept | data.kept,
@@ -376,9 +393,11 @@ class TensorFacts:
 
 
 def _plainer(one: Provenance, other: Provenance) -> Provenance:
-    """Of two reasons for a dtype, the one that names a setting; else the first."""
+    """Of two reasons for a dtype, the one that names a setting; else the first. A presumption in either stays one."""
     derived = bool(one) and one[0].how == "derived"
-    return other if other and (not one or (derived and other[0].how != "derived")) else one
+    plainer = other if other and (not one or (derived and other[0].how != "derived")) else one
+    presumed = PRESUMED not in plainer and (PRESUMED in one or PRESUMED in other)
+    return (*plainer, PRESUMED) if presumed else plainer
 
 
 class Tensor(Abstract):
@@ -407,7 +426,7 @@ def replace_origins(value: Abstract, origins: Provenance) -> Abstract:
         return Const(value.value, origins, value.varies)
     if isinstance(value, Symbol):
         return Symbol(value.name, origins)
-    if isinstance(value, Unknown):
+    if isinstance(value, Unknown) and not isinstance(value, Returned):
         return Unknown(value.reason, origins, value.varies, value.uid, value.autocast)
     return value
 

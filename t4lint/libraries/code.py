@@ -19,12 +19,14 @@ from t4lint.interpret.values import (
     Instance,
     ListValue,
     Object,
+    Partial,
     Provenance,
     Scope,
     Unknown,
 )
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.sources import disk
+from t4lint.trace import Call as CallEvent
 
 MAX_TEXT = 2_000  # characters of an expression that is text
 MAX_STEPS = 32  # of `functools.reduce`
@@ -112,6 +114,12 @@ def names_in_scope(call: Call) -> Abstract:
     return DictValue(scopes[-1 if call.name == "builtins.globals" else 0].names)
 
 
+@calls("types.MethodType")
+def bound_method(call: Call) -> Abstract:
+    """A function bound to an object, as `model.forward = MethodType(forward, model)` has it."""
+    return Partial(call.argument("function", 0), (call.argument("instance", 1),), {})
+
+
 # --- modules by name -----------------------------------------------------------------------------------------------
 
 
@@ -196,6 +204,8 @@ def start_worker(call: Call) -> Abstract:
     keywords = m.resolve(call.receiver.attributes["$kwargs"])
     positional = args.items if isinstance(args, ListValue) else ()
     named = {str(k): v for k, v in keywords.items.items()} if isinstance(keywords, DictValue) else {}
+    if call.receiver.name.endswith("Process"):
+        m.emit(CallEvent, "start", function="multiprocessing.Process.start", arguments={})
     m.call(call.receiver.attributes["$target"], Arguments(positional, named))
     return NONE
 

@@ -20,7 +20,16 @@ from t4lint.interpret.values import (
     leaves,
 )
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
-from t4lint.libraries.torch import EFFECTS, one_of, say_backward, set_device, share, state, trained_parameters
+from t4lint.libraries.torch import (
+    EFFECTS,
+    one_of,
+    optimized_parameters,
+    say_backward,
+    set_device,
+    share,
+    state,
+    trained_parameters,
+)
 from t4lint.libraries.torch_autocast import unknown_facts
 from t4lint.trace import Autocast, Engine, Model
 from t4lint.trace import Call as CallEvent
@@ -199,7 +208,7 @@ def one_epoch(call: Call, engine: Object, module: Instance, optimizer: Abstract 
         optimizer.uid if isinstance(optimizer, Object) else f"optimizer of {engine.uid}",
         device=state(module, "$device"),
         math=share(math),
-        parameters=trained_parameters(m, facts),
+        parameters=optimized_parameters(optimizer) or trained_parameters(m, facts),
         backwards=engine.attributes["$accumulation"],
         engine="Lightning",
     )

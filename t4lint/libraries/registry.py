@@ -20,6 +20,7 @@ from t4lint.interpret.values import (
     Instance,
     ListValue,
     Object,
+    Returned,
     Symbol,
     Tensor,
     Unknown,
@@ -37,6 +38,7 @@ MODELS = {
         "torch_cuda",
         "torch_operations",
         "torch_attention",
+        "networks",
         "sharding",
     ),
     "torchvision": ("torch", "vision", "media"),
@@ -253,6 +255,8 @@ def library_default(call: Call) -> Abstract:
     uid = "" if call.machine.loops else unknown_from(f"call {call.name}", *call.arguments.values()).uid
     reason = f"what {call.name} returns is not known"
     foreign = top not in HARMLESS and top not in sys.stdlib_module_names and top != "builtins"
+    if foreign and top not in KNOWN:
+        return Returned(call.name, reason, varies, uid, call.machine.autocast_dtype())
     return Unknown(reason, varies=varies, uid=uid, autocast=call.machine.autocast_dtype() if foreign else "")
 
 

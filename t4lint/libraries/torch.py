@@ -14,12 +14,15 @@ from t4lint.interpret.values import (
     PRESUMED,
     Abstract,
     Bound,
+    Choice,
     Const,
     DictValue,
     Function,
     Instance,
     ListValue,
     Object,
+    Partial,
+    Returned,
     Step,
     Symbol,
     Tensor,
@@ -216,6 +219,8 @@ def parameter_count(module: Abstract, seen: set[int] | None = None) -> int | Non
         parts = [v for k, v in module.attributes.items() if not k.startswith("$") and isinstance(v, Abstract)]
         if any(isinstance(part, Tensor) and part.facts.parameter for part in parts):
             return None  # a parameter of its own, of a size that is not followed
+        if any(isinstance(part, Returned) for part in parts):
+            return None  # it may be a network of a library that is not known
         # modules in a plain list or dict are none of its parts
         return _sum([part for part in parts if isinstance(part, (Instance, Object))], seen)
     if isinstance(module, Object) and module.kind == "module":
@@ -338,7 +343,8 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     if weightless:  # a loss of the project's own: it computes on what the model gave
         return result if result is not None else Tensor(facts)
     if facts.math <= {math}:  # the forward itself is the place to wrap, not a layer inside it
-        facts = replace(facts, math_origins=origins)
+        presumed = PRESUMED in facts.math_origins and PRESUMED not in origins
+        facts = replace(facts, math_origins=(*origins, PRESUMED) if presumed else origins)
     facts = with_math(m, facts, target, facts.math or math, origins)
     if maps is not None:  # known by the identity of the facts, as exact dtypes are
         m.globals.setdefault("$maps", {})[id(facts)] = (facts, maps)
@@ -443,9 +449,17 @@ def tensors_in(value: Abstract | None, depth: int = 0) -> list[Tensor]:
 
 
 def enter_forward(m: Any, module: Any, arguments: Arguments) -> Any:
-    """The result of the project's own forward; None for library modules."""
+    """The result of the project's own forward, or of one that was put in its place; None for library modules."""
     from t4lint.interpret.calls import enter
 
+    replaced = m.resolve(module.attributes.get("forward")) if isinstance(module, (Instance, Object)) else None
+    entered = m.globals.setdefault("$replaced forward", set())
+    if isinstance(replaced, (Function, Bound, Partial, Choice)) and module.uid not in entered:
+        entered.add(module.uid)  # what it calls is the forward from before
+        try:
+            return m.call(replaced, arguments)
+        finally:
+            entered.discard(module.uid)
     if isinstance(module, Instance):
         method = module.cls.find("forward")
         if isinstance(method, Function):
@@ -479,6 +493,16 @@ def computes_apart(part: Any) -> bool:
     return isinstance(part, (Instance, Object)) and isinstance(part.attributes.get("$compute"), Abstract)
 
 
+def math_unseen(m: Any, asked: str) -> tuple[str, tuple[Step, ...]]:
+    """The dtype that code which cannot be followed computes in: inside a model presumed to be that of the model's weights."""
+    model = m.globals.get("$model") if m.in_forward and asked == "none" else None
+    dtype = matmul_facts(m, model) if model is not None else "?"
+    if dtype == "?":
+        return dtype, ()
+    note = "layers that are not known are presumed to have the dtype of the model around them"
+    return dtype, (m.here("derived", note), PRESUMED)
+
+
 def engine_of(module: Any) -> str | None:
     """The autocast dtype that an engine (Accelerator.prepare) runs the module under."""
     engine = module.attributes.get("$engine") if isinstance(module, (Instance, Object)) else None
@@ -503,7 +527,10 @@ def math_origins(m: Any, module: Any) -> tuple[Step, ...]:
     engine = module.attributes.get("$engine") if isinstance(module, (Instance, Object)) else None
     if isinstance(engine, Object) and isinstance(engine.attributes.get("$precision"), Abstract):
         return engine.attributes["$precision"].origins  # type: ignore[no-any-return]
-    return (m.here("derived", "the forward runs outside any autocast region"), *m.because)
+    outer = m.globals.get("$model") if m.in_forward else None
+    weights = m.resolve(state(outer if outer is not None else module, "$dtype"))
+    presumed = tuple(step for step in weights.origins if step is PRESUMED)
+    return (m.here("derived", "the forward runs outside any autocast region"), *presumed, *m.because)
 
 
 def with_math(
@@ -1169,6 +1196,19 @@ def decorate_grad_mode(call: Call) -> Abstract:
 @calls("torch.optim.*")
 def optimizer(call: Call) -> Abstract:
     return new_optimizer(call, call.name.rpartition(".")[2])
+
+
+@calls(*(f"torch.optim.{base}(subclass)" for base in ("Optimizer", "Adam", "AdamW", "SGD", "RMSprop", "Adagrad")))
+def own_optimizer(call: Call) -> Abstract:
+    """An optimizer of the project's own: that it steps is what matters, not how it computes the step."""
+    m, made = call.machine, call.receiver
+    owner = parameters_owner(m, call.arguments.get("params", 0))
+    result = Object("optimizer", f"{made.source.name}.{made.name}", {"$model": owner} if owner is not None else {})
+    dtype = m.resolve(state(owner, "$dtype")) if owner is not None else Unknown("the parameters' dtype")
+    own = Unknown("the optimizer is the project's own")
+    name = Const(made.name)
+    m.emit(Optimizer, "", result.uid, name=name, implementation=own, fused=own, foreach=own, eps=own, dtype=dtype)
+    return result
 
 
 # the default eps of torch's optimizers (torch 2.13); Adam and its kin elsewhere use 1e-8 too

@@ -38,6 +38,10 @@ def device_count(call: Call) -> Abstract:
         return asked(call, answer(call, 0, "no GPU on this target"))
     if target.gpus is None:
         return asked(call, Unknown("how many GPUs the target shows", uid="device count"))
+    launch = call.machine.launch
+    started = launch.processes_per_node.it if launch is not None else None
+    if isinstance(started, int) and started > target.gpus:
+        return asked(call, Unknown(f"the launch starts {started} processes on a node", uid="device count"))
     return asked(call, answer(call, target.gpus, f"{target.gpus} GPU on {target.name}"))
 
 

@@ -41,8 +41,10 @@ WRAPPERS = {
 
 @calls(*WRAPPERS)
 def wrap(call: Call) -> Abstract:
+    from t4lint.libraries.networks import as_network
+
     m = call.machine
-    module = call.argument("module", 0)
+    module = as_network(m, call.argument("module", 0))
     options = dict(call.arguments.keywords)
     if call.arguments.open:
         options["**"] = Unknown("what else the wrapper is given")

@@ -350,17 +350,6 @@ def say_dtypes(call: Call) -> None:
             m.emit(CallEvent, dtype.name.rpartition(".")[2], function=dtype.name, arguments={"dtype": dtype})
 
 
-@methods("unknown", "to")
-def cast(call: Call) -> Abstract:
-    """`.to(dtype)` of something unknown: inside a kernel it is a block."""
-    from t4lint.interpret.calls import unresolved
-
-    m = call.machine
-    if inside_kernel(m):
-        say_dtypes(call)
-    return unresolved(m, m.attribute(call.receiver, "to"), call.arguments)
-
-
 # --- tl.dot ------------------------------------------------------------------------------------------------------
 
 

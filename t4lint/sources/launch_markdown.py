@@ -22,13 +22,37 @@ def fragments(document: Document) -> list[ShellFragment]:
     """One fragment a block."""
     found: list[ShellFragment] = []
     for language, lines in _blocks(document.text):
-        if language not in _LANGUAGES or not any(STARTS.search(line.text) for line in lines):
+        if not any(STARTS.search(line.text) for line in lines):
+            continue
+        if language not in _LANGUAGES and (language or not _all_commands(lines)):
             continue
         builder = TextBuilder()
         for line in _commands(lines):
             add(builder, [*_to_fill_in(line), "\n"])
         found.append(ShellFragment(document.path, document.file, builder.build(document.path)))
     return found
+
+
+# What a command begins with, after variables that are set for it.
+_COMMAND = re.compile(
+    r"(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:sudo\s+|nohup\s+|time\s+|srun\s+|sbatch\s+|env\s+|export\s+|!\s*)*"
+    r"(?:python[\d.]*|torchrun|accelerate|deepspeed|mpirun|horovodrun|bash|sh|uv|pip[\d.]*|conda|mamba|git|cd|mkdir|cp|mv|rm|ln"
+    r"|ls|cat|echo|wget|curl|gdown|unzip|tar|source|set|apt|apt-get|docker|make|tensorboard|huggingface-cli|kaggle|wandb"
+    r"|trl|axolotl|llamafactory-cli|tune|yolo|fabric|[A-Z_][A-Z0-9_]*=\S*|\.?/?[\w./-]+\.sh)(?:\s|$)"
+)
+
+
+def _all_commands(lines: Sequence[Written]) -> bool:
+    """Is a block that names no language nothing but shell commands and comments, with or without prompts?"""
+    continued = False
+    for line in lines:
+        text = line.text.strip()
+        if not continued and text and not text.startswith("#"):
+            prompt = _PROMPT.match(text)
+            if not _COMMAND.match(text[prompt.end() :] if prompt is not None else text):
+                return False
+        continued = text.endswith("\\")
+    return True
 
 
 def _to_fill_in(line: Written) -> Text:

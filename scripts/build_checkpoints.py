@@ -12,9 +12,9 @@ imported but litgpt's table. transformers and torch must be installed. Three kin
 * image models of torchvision: it states `num_params` for each set of weights.
 
 litgpt does not say whether the output layer shares the embedding. It is taken from torchtune's model builders, from
-keras-hub's counts, from the model class, or from a size in the checkpoint's name that only one of the two answers
-rounds to. Where nothing decides, or releases of transformers differ (T5 v1.1), `tied` is empty and `parameters` counts
-the embedding once: a lower bound.
+keras-hub's counts, from the model class, from a size in the checkpoint's name that only one of the two answers
+rounds to, else from what transformers' configuration class for the architecture presumes, unless a checkpoint says otherwise.
+Where releases of transformers differ (T5 v1.1), `tied` is empty and `parameters` counts the embedding once: a lower bound.
 """
 
 from __future__ import annotations
@@ -50,7 +50,28 @@ TIED = [
     (r"Mistral-7B", False, "torchtune 0.6.1 models/mistral"),
     (r"Phi-3-mini", False, "torchtune 0.6.1 models/phi3"),
     (r"phi-4$", False, "torchtune 0.6.1 models/phi4"),
+    (r"Phi-4-mini", True, "model card of Phi-4-mini-instruct: shared input and output embedding"),
+    (r"OLMo-1B", True, "allenai/OLMo configs/official/OLMo-1B.yaml: weight_tying"),
+    (r"SmolLM2-360M", True, "the size in the name: 362 million with one embedding, 409 with two"),
     (r"pythia", False, "GPT-NeoX checkpoints hold embed_out (litgpt convert_hf_checkpoint.py)"),
+]
+
+# A checkpoint name and the configuration class of transformers that its config.json is read with, whose default holds where that
+# file does not say otherwise; those that do say otherwise stand above. The counts that follow are those that the cards state,
+# as far as they state one (QwQ-32B 32.8 billion, Qwen3-30B-A3B 30.5, OLMo-2-1124-7B 7.3, phi-2 2.7).
+CLASSES = [
+    (r"^falcon-", "FalconConfig"),
+    (r"OLMo-2-", "Olmo2Config"),
+    (r"OLMo-", "OlmoConfig"),
+    (r"^phi-(1|2)", "PhiConfig"),
+    (r"^Phi-", "Phi3Config"),
+    (r"[Mm]ixtral", "MixtralConfig"),
+    (r"[Mm]istral|mathstral", "MistralConfig"),
+    (r"Qwen3-\d+B-A", "Qwen3MoeConfig"),
+    (r"Qwen2|QwQ", "Qwen2Config"),
+    (r"(stablelm|stablecode)-.*alpha", "GPTNeoXConfig"),
+    (r"stablelm|stable-code", "StableLmConfig"),
+    (r"[Ll]lama|Platypus|FreeWilly|Falcon3|salamandra", "LlamaConfig"),
 ]
 
 # Written here, checked against the count that keras-hub states for the preset of the last column.
@@ -239,6 +260,13 @@ def tied_of(checkpoint: str, once: int, twice: int) -> tuple[bool | None, str]:
         fits = [f"{count / unit:.{digits}f}" == text for count in (once, twice)]
         if fits[0] != fits[1]:
             return fits[0], "the size in the name"
+    for pattern, name in CLASSES:
+        if re.search(pattern, checkpoint):
+            import transformers
+
+            return bool(
+                getattr(transformers, name)().tie_word_embeddings
+            ), f"default of transformers {transformers.__version__} {name}"
     return None, "not stated"
 
 

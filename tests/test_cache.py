@@ -402,3 +402,9 @@ def test_a_file_without_a_trigger_is_not_parsed(kept: Path, project: Path) -> No
     put(project, "t4lint.toml", None)
     put(project, "plain.py", "print('hello')\n")
     assert imported("plain.py", "--no-cache").isdisjoint({"libcst", "pydantic", "rich.console"})
+
+
+def test_checking_does_not_import_libcst(kept: Path, project: Path) -> None:
+    """It is for fixes, which keep every byte, and for syntax that is newer than this Python."""
+    there = imported("train.py", "--no-cache", "--select", "fp32-training", "--output-format", "concise")
+    assert "t4lint.interpret.machine" in there and "libcst" not in there

@@ -19,6 +19,7 @@ from t4lint.interpret.source import SourceModule, parse
 from t4lint.settings import common_folder, load
 from t4lint.sources import nesting, thin
 from t4lint.sources.document import Document
+from t4lint.sources.printed import spans
 from t4lint.sources.statements import statement_span
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
@@ -156,16 +157,15 @@ def test_huge_files_are_linted(text: object, tmp_path: Path) -> None:
 def test_places_in_a_thinned_text_are_those_of_the_document() -> None:
     text = "a = 1\nx = [\n" + "  1,\n" * 200_000 + "]; last = 'é'\n\nif a:\n    b = 2\n"
     source = parse(document(text), "m")
-    assert isinstance(source, SourceModule) and source.document.text == text and len(source.tree.code) < 200
+    assert isinstance(source, SourceModule) and source.document.text == text and len(source.text) < 200
     places = {}
     for statement in source.tree.body:
-        for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else [statement]:
-            where = source.location(small)
-            places[source.code(small)] = (where.line, where.column, where.end_line, where.end_column)
+        where = source.location(statement)
+        places[source.code(statement)] = (where.line, where.column, where.end_line, where.end_column)
     assert places["a = 1"] == (1, 1, 1, 6)
     assert places["last = 'é'"] == (200_003, 4, 200_003, 14)
     assert places["if a:\n    b = 2"][:2] == (200_005, 1)
-    assert source.tree.code.startswith("a = 1\nx = [*_,]; last")
+    assert source.text.startswith("a = 1\nx = [*_,]; last")
     assert statement_span(text, 200_006) == (200_006, 200_006) and statement_span(text, 9) == (2, 200_003)
 
 
@@ -226,17 +226,16 @@ def test_form_feeds_do_not_shift_places() -> None:
 def test_places_after_blanks_that_the_parser_forgets(line: str) -> None:
     star = "*" if "*" in line else ""
     text = f"try:\n    a = f'{{b ! r : {{c}}}}'\n{line}\n    d = e\ntry:\n    pass\nexcept{star} F:\n    g = h\n"
-    source = parse(document(text), "m")
-    assert isinstance(source, SourceModule)
-    pending: list[cst.CSTNode] = [source.tree]
+    tree = cst.parse_module(text)
+    places = spans(tree, text)
+    pending: list[cst.CSTNode] = [tree]
     names = set()
     while pending:
         node = pending.pop()
         pending.extend(node.children)
         if isinstance(node, cst.Name):
-            where = source.location(node)
             names.add(node.value)
-            assert text.split("\n")[where.line - 1][where.column - 1 : where.end_column - 1] == node.value
+            assert text[slice(*places[id(node)])] == node.value
     assert names >= set("abcdghAF")
 
 

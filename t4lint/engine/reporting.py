@@ -51,16 +51,17 @@ def report(session: Session, files: Sequence[Path]) -> Report:
 
 def fixable(session: Session, findings: Sequence[Finding]) -> list[Finding]:
     """The findings with the fixes that have a place in the text. Whether they help is not known yet."""
-    if not session.options.fixes:
-        return list(findings)
+    return [with_fix(session, finding) for finding in findings] if session.options.fixes else list(findings)
+
+
+def with_fix(session: Session, finding: Finding) -> Finding:
+    rule, edits = session.edits.get((finding.rule, finding.location), (None, ()))
+    if rule is None or not edits:
+        return finding
     from t4lint.fix.render import rendered
 
-    found = []
-    for finding in findings:
-        rule, edits = session.edits.get((finding.rule, finding.location), (None, ()))
-        title = rule.fix_title or finding.help if rule is not None else ""
-        found.append(replace(finding, fix=rendered(edits, partial(linted, session), finding.fix_safety, title)))
-    return found
+    title = rule.fix_title or finding.help
+    return replace(finding, fix=rendered(edits, partial(linted, session), finding.fix_safety, title))
 
 
 def linted(session: Session, path: str) -> str | None:

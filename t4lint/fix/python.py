@@ -11,8 +11,8 @@ import libcst as cst
 
 from t4lint.fix.shell import called
 from t4lint.fix.text import Lines, NoPlace, Splice
-from t4lint.interpret.source import spans
 from t4lint.rule import Written
+from t4lint.sources.printed import spans
 from t4lint.trace import Location
 
 N = TypeVar("N", bound=cst.CSTNode)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from t4lint.findings import Fix, TextEdit
 from t4lint.fix.config import ConfigFile
 from t4lint.fix.environment import CommandText, Given
 from t4lint.fix.notebook import NotebookFile, View
-from t4lint.fix.python import PythonFile
 from t4lint.fix.shell import ShellFile
 from t4lint.fix.text import NoPlace, Splice, as_edits, kind_of, spliced
 from t4lint.rule import (
@@ -37,6 +36,9 @@ from t4lint.rule import (
 )
 from t4lint.trace import Event, Location, Origin, Value
 
+if TYPE_CHECKING:
+    from t4lint.fix.python import PythonFile
+
 Texts = Callable[[str], str | None]  # the text of a file, by its path as shown
 
 
@@ -52,7 +54,7 @@ def rendered(edits: Iterable[Edit], texts: Texts, safety: FixSafety, title: str)
     return Fix(safety, title, tuple(found)) if found else None
 
 
-File = PythonFile | ShellFile | ConfigFile | CommandText
+File: TypeAlias = "PythonFile | ShellFile | ConfigFile | CommandText"
 IN_COMMANDS = (AddFlag, AddVariable, UseModule)
 _MARKUP = (".md", ".markdown", ".rst")
 
@@ -159,6 +161,8 @@ class _Rendering:
 
     def _tidy(self, key: tuple[str, str], edit: DropUnusedImport) -> None:
         """Whether an import is still used shows only after the other edits."""
+        from t4lint.fix.python import PythonFile
+
         file = self.targets[key].file
         done = self.splices.setdefault(key, [])
         if isinstance(file, PythonFile) and not PythonFile(spliced(file.text, done)).uses(edit.name):
@@ -181,6 +185,8 @@ def _text(text: str, kind: str) -> CommandText:
 @lru_cache(maxsize=8)  # the fixes of one report are mostly in the same few files
 def _file(text: str, form: str) -> File:
     if form == "python":
+        from t4lint.fix.python import PythonFile  # libcst takes long to import, and most findings have no fix
+
         return PythonFile(text)
     if form == "shell":
         return ShellFile(text)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from t4lint.interpret import expressions, statements
 from t4lint.interpret.operators import tensor_of, unknown_from
@@ -135,9 +134,9 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
             if region is not None:
                 m.regions.append(region)
                 registry.entered(m, region)
-        if isinstance(function.node, cst.Lambda):
+        if isinstance(function.node, ast.Lambda):
             return expressions.evaluate(m, function.node.body)
-        completion = statements.run(m, function.node.body.body)
+        completion = statements.run(m, function.node.body)
         return _result(m, frame, completion)
     finally:
         m.frames.pop()
@@ -175,23 +174,22 @@ def beyond(m: Machine, function: Function, arguments: Arguments, receiver: Abstr
 
 def bind_parameters(m: Machine, function: Function, arguments: Arguments, scope: Scope) -> None:
     """Bind arguments to parameters; what is missing gets its default, or is unknown."""
-    parameters = function.node.params
-    positional = [*parameters.posonly_params, *parameters.params]
-    names = [parameter.name.value for parameter in positional]
+    parameters = function.node.args
+    names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
     keywords = dict(arguments.keywords)
     for position, name in enumerate(names):
         if position < len(arguments.positional):
             scope.names[name] = arguments.positional[position]
         else:
             scope.names[name] = keywords.pop(name) if name in keywords else missing(m, function, name, arguments)
-    for parameter in parameters.kwonly_params:
-        name = parameter.name.value
+    for parameter in parameters.kwonlyargs:
+        name = parameter.arg
         scope.names[name] = keywords.pop(name) if name in keywords else missing(m, function, name, arguments)
-    if isinstance(parameters.star_arg, cst.Param):
+    if parameters.vararg is not None:
         rest = tuple(arguments.positional[len(names) :])
-        scope.names[parameters.star_arg.name.value] = ListValue(rest, "tuple", not arguments.open)
-    if parameters.star_kwarg is not None:
-        scope.names[parameters.star_kwarg.name.value] = DictValue(dict(keywords), not arguments.open)
+        scope.names[parameters.vararg.arg] = ListValue(rest, "tuple", not arguments.open)
+    if parameters.kwarg is not None:
+        scope.names[parameters.kwarg.arg] = DictValue(dict(keywords), not arguments.open)
 
 
 def missing(m: Machine, function: Function, name: str, arguments: Arguments) -> Abstract:

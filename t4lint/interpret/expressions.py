@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
 from t4lint.interpret import ranks
-from t4lint.interpret.operators import COMPARISON, binary, negative, origins_of, tensor_of, unknown_from
+from t4lint.interpret.operators import COMPARISON, NAMES, binary, negative, origins_of, tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
     Abstract,
@@ -41,9 +39,11 @@ if TYPE_CHECKING:
 
 NEVER = Unknown("the program has ended here")  # the value of a call that does not return
 MAX_LITERAL = 10_000  # characters of a string literal that is kept
+MAX_DIGITS = 100  # of a number that is kept
+MAX_NOTE = 60  # characters of a literal in its provenance
 
 
-def evaluate(m: Machine, node: cst.BaseExpression) -> Abstract:
+def evaluate(m: Machine, node: ast.expr) -> Abstract:
     m.steps += 1
     if m.steps > m.most_steps:
         m.exhausted()
@@ -73,7 +73,7 @@ def truth(m: Machine, value: Abstract) -> bool | None:
 COMPARED_ON_GPU = "a comparison of tensors on the GPU"
 
 
-def say_read(m: Machine, operation: str, value: Abstract, node: cst.CSTNode) -> None:
+def say_read(m: Machine, operation: str, value: Abstract, node: ast.AST) -> None:
     """The host waits for a value on the GPU, without a call that says so."""
     on_gpu = isinstance(value, Tensor) and value.facts.device == "cuda"
     if on_gpu or (isinstance(value, Unknown) and value.reason == COMPARED_ON_GPU):
@@ -96,7 +96,7 @@ def test_name(m: Machine, test: Abstract) -> tuple[str, bool]:
 # --- literals ----------------------------------------------------------------------------------------------------
 
 
-def literal(m: Machine, value: Any, node: cst.CSTNode, note: str) -> Const:
+def literal(m: Machine, value: Any, node: ast.AST, note: str) -> Const:
     """The constant that a node stands for; a node is evaluated often, and always to the same."""
     source = m.frames[-1].source
     found = source.constants[id(node)] = Const(value, (Step("literal", note, source, node),))
@@ -109,66 +109,54 @@ def renamed(value: Abstract, note: str) -> Abstract:
     return replace_origins(value, (Step(step.how, note, step.source, step.node, step.location),))
 
 
-def replace_with_default(value: Abstract, note: str, source: Any, node: cst.CSTNode) -> Abstract:
+def replace_with_default(value: Abstract, note: str, source: Any, node: ast.AST) -> Abstract:
     """A field's or parameter's default: its provenance says so, and keeps what the target answered."""
     return replace_origins(
         value, (Step("default", note, source, node), *(s for s in value.origins if s.how == "target"))
     )
 
 
-def _integer(m: Machine, node: cst.Integer) -> Abstract:
-    known: Const | None = m.frames[-1].source.constants.get(id(node))
-    if known is not None:
-        return known
-    text = node.value
-    if len(text) > 100:
-        return Unknown("a huge number")
-    return literal(
-        m, int(text.replace("_", ""), 0) if not text.lstrip("0_").isdigit() else int(text.replace("_", "")), node, text
-    )
+def _constant(m: Machine, node: ast.Constant) -> Abstract:
+    source = m.frames[-1].source
+    known: Abstract | None = source.constants.get(id(node))
+    if known is None:
+        known = source.constants[id(node)] = _literal_of(m, node)
+    return known
 
 
-def _float(m: Machine, node: cst.Float) -> Abstract:
-    return literal(m, float(node.value), node, node.value)
-
-
-def _string(m: Machine, node: cst.SimpleString) -> Abstract:
-    known: Const | None = m.frames[-1].source.constants.get(id(node))
-    if known is not None:
-        return known
-    text = node.value
-    if text[0] in "'\"" and "\\" not in text and "\r" not in text:
-        quotes = 3 if text[:3] in ("'''", '"""') and len(text) >= 6 else 1
-        value: Any = text[quotes:-quotes]
-    else:
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError):
-            return Unknown("a string that cannot be read")
+def _literal_of(m: Machine, node: ast.Constant) -> Abstract:
+    value: Any = node.value
+    if value is None or isinstance(value, bool):
+        return literal(m, value, node, str(value))
+    if value is ...:
+        return Const(...)
+    if isinstance(value, complex):
+        return Unknown("a complex number is not interpreted")
     if isinstance(value, str) and len(value) > MAX_LITERAL:
         return Unknown("a very long string")
-    return literal(m, value, node, node.value if len(node.value) <= 60 else node.value[:57] + "...")
+    written = m.frames[-1].source.code(node)
+    if isinstance(value, int) and len(written) > MAX_DIGITS:
+        return Unknown("a huge number")
+    note = written if len(written) <= MAX_NOTE or isinstance(value, (int, float)) else written[: MAX_NOTE - 3] + "..."
+    return literal(m, value, node, note)
 
 
-def _concatenated(m: Machine, node: cst.ConcatenatedString) -> Abstract:
-    return binary(m, "Add", evaluate(m, node.left), evaluate(m, node.right))
-
-
-def _formatted(m: Machine, node: cst.FormattedString) -> Abstract:
+def _formatted(m: Machine, node: ast.JoinedStr) -> Abstract:
+    m.frames[-1].source.note_parts(node)
     parts: list[Abstract] = []
-    for part in node.parts:
-        if isinstance(part, cst.FormattedStringText):
-            parts.append(Const(part.value.replace("{{", "{").replace("}}", "}")))
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            parts.append(Const(part.value))
             continue
-        if not isinstance(part, cst.FormattedStringExpression):
+        if not isinstance(part, ast.FormattedValue):
             continue
-        value = m.resolve(evaluate(m, part.expression))
-        if isinstance(value, Const) and part.format_spec is None and part.conversion is None:
+        value = m.resolve(evaluate(m, part.value))
+        if isinstance(value, Const) and part.format_spec is None and part.conversion == -1:
             parts.append(Const(str(value.value), value.origins, value.varies))
         elif isinstance(value, Choice) and part.format_spec is None:
             parts.append(m.mapped(value, _text))
         else:
-            say_read(m, "format", value, part.expression)
+            say_read(m, "format", value, part.value)
             parts.append(unknown_from("format", value))
     if not parts:
         return Const("")
@@ -184,38 +172,37 @@ def _text(value: Abstract) -> Abstract:
     )
 
 
-def _elements(m: Machine, elements: Iterable[cst.BaseElement]) -> tuple[tuple[Abstract, ...], bool]:
+def _elements(m: Machine, elements: Iterable[ast.expr]) -> tuple[tuple[Abstract, ...], bool]:
     items: list[Abstract] = []
     complete = True
     for element in elements:
-        value = evaluate(m, element.value)
-        if isinstance(element, cst.StarredElement):
-            value = m.resolve(value)
-            if isinstance(value, ListValue):
-                items.extend(value.items)
-                complete = complete and value.complete
-            else:
-                complete = False
+        if not isinstance(element, ast.Starred):
+            items.append(evaluate(m, element))
+            continue
+        value = m.resolve(evaluate(m, element.value))
+        if isinstance(value, ListValue):
+            items.extend(value.items)
+            complete = complete and value.complete
         else:
-            items.append(value)
+            complete = False
     return tuple(items), complete
 
 
-def _list(m: Machine, node: cst.List) -> Abstract:
-    items, complete = _elements(m, node.elements)
+def _list(m: Machine, node: ast.List) -> Abstract:
+    items, complete = _elements(m, node.elts)
     result = ListValue(items, "list", complete)
     if m.loops:
         result.state["loop"] = m.loops[-1].identity
     return result
 
 
-def _tuple(m: Machine, node: cst.Tuple) -> Abstract:
-    items, complete = _elements(m, node.elements)
+def _tuple(m: Machine, node: ast.Tuple) -> Abstract:
+    items, complete = _elements(m, node.elts)
     return ListValue(items, "tuple", complete)
 
 
-def _set(m: Machine, node: cst.Set) -> Abstract:
-    return set_of(*_elements(m, node.elements))
+def _set(m: Machine, node: ast.Set) -> Abstract:
+    return set_of(*_elements(m, node.elts))
 
 
 def set_of(items: Iterable[Abstract], complete: bool = True) -> ListValue:
@@ -228,29 +215,27 @@ def set_of(items: Iterable[Abstract], complete: bool = True) -> ListValue:
     return ListValue(tuple(found.values()), "set", complete)
 
 
-def _dict(m: Machine, node: cst.Dict) -> Abstract:
+def _dict(m: Machine, node: ast.Dict) -> Abstract:
     result = DictValue()
-    for element in node.elements:
-        if isinstance(element, cst.StarredDictElement):
-            other = m.resolve(evaluate(m, element.value))
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        if key_node is None:  # `**other`
+            other = m.resolve(evaluate(m, value_node))
             if isinstance(other, DictValue):
                 result.items.update(other.items)
                 result.state["complete"] = result.complete and other.complete
             else:
                 result.state["complete"] = False
             continue
-        if not isinstance(element, cst.DictElement):
-            continue
-        key = m.resolve(evaluate(m, element.key))
-        value = evaluate(m, element.value)
+        key = m.resolve(evaluate(m, key_node))
+        value = evaluate(m, value_node)
         if isinstance(key, Const) and hashable(key.value):
-            result.items[key.value] = named(value, element.value, f"{key.value!r}: ", "key")
+            result.items[key.value] = named(value, value_node, f"{key.value!r}: ", "key")
         else:
             result.state["complete"] = False
     return result
 
 
-def named(value: Abstract, node: cst.CSTNode, prefix: str, how: str) -> Abstract:
+def named(value: Abstract, node: ast.AST, prefix: str, how: str) -> Abstract:
     """A literal's provenance names the keyword or key that it is given to."""
     if isinstance(value, (Const, Symbol)) and len(value.origins) == 1 and value.origins[0].node is node:
         if value.origins[0].how == "literal":
@@ -268,15 +253,9 @@ def hashable(value: Any) -> bool:
 
 # --- names, attributes, items ------------------------------------------------------------------------------------
 
-BUILTIN_CONSTANTS = {"True": True, "False": False, "None": None}
 
-
-def _name(m: Machine, node: cst.Name) -> Abstract:
-    name = node.value
-    if name in BUILTIN_CONSTANTS:
-        known: Const | None = m.frames[-1].source.constants.get(id(node))
-        return known if known is not None else literal(m, BUILTIN_CONSTANTS[name], node, name)
-    return look_up(m, name)
+def _name(m: Machine, node: ast.Name) -> Abstract:
+    return look_up(m, node.id)
 
 
 def look_up(m: Machine, name: str) -> Abstract:
@@ -294,40 +273,36 @@ def look_up(m: Machine, name: str) -> Abstract:
     )
 
 
-def dotted(node: cst.BaseExpression) -> str:
+def dotted(node: ast.expr) -> str:
     """`a.b.c` as text, or an empty string for anything else."""
     parts: list[str] = []
-    while isinstance(node, cst.Attribute):
-        parts.append(node.attr.value)
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
         node = node.value
-    if not isinstance(node, cst.Name):
+    if not isinstance(node, ast.Name):
         return ""
-    return ".".join([node.value, *reversed(parts)])
+    return ".".join([node.id, *reversed(parts)])
 
 
-def _attribute(m: Machine, node: cst.Attribute) -> Abstract:
+def _attribute(m: Machine, node: ast.Attribute) -> Abstract:
     receiver = evaluate(m, node.value)
-    value = m.mapped(receiver, lambda leaf: m.attribute(leaf, node.attr.value))
+    value = m.mapped(receiver, lambda leaf: m.attribute(leaf, node.attr))
     if isinstance(value, Symbol) and not value.origins:
         return Symbol(value.name, (Step("literal", value.name, m.frames[-1].source, node),))
     return value
 
 
-def index_of(m: Machine, node: cst.Subscript) -> Abstract:
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        parts = (element.slice for element in node.slice)
-        found = [evaluate(m, part.value) if isinstance(part, cst.Index) else Unknown("a slice") for part in parts]
-        return ListValue(tuple(found), "tuple") if len(found) > 1 else found[0]
-    value = m.resolve(evaluate(m, node.slice[0].slice.value))
+def index_of(m: Machine, node: ast.Subscript) -> Abstract:
+    value = m.resolve(evaluate(m, node.slice))
     # a key that is written right here decides nothing: `settings["bf16"]`
-    written_here = isinstance(node.slice[0].slice.value, (cst.SimpleString, cst.Integer))
-    return replace_origins(value, ()) if written_here else value
+    return replace_origins(value, ()) if isinstance(node.slice, ast.Constant) else value
 
 
-def _subscript(m: Machine, node: cst.Subscript) -> Abstract:
+def _subscript(m: Machine, node: ast.Subscript) -> Abstract:
     receiver = evaluate(m, node.value)
-    if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice):
-        return m.mapped(receiver, lambda leaf: _slice(m, leaf, node.slice[0].slice))
+    if isinstance(node.slice, ast.Slice):
+        part = node.slice
+        return m.mapped(receiver, lambda leaf: _slice(m, leaf, part))
     index = index_of(m, node)
     if isinstance(receiver, Object):  # its model may say that something happens here
         with m.at(m.frames[-1].source, node):
@@ -335,7 +310,7 @@ def _subscript(m: Machine, node: cst.Subscript) -> Abstract:
     return m.mapped(receiver, lambda leaf: item(m, leaf, index))
 
 
-def _slice(m: Machine, value: Abstract, part: Any) -> Abstract:
+def _slice(m: Machine, value: Abstract, part: ast.Slice) -> Abstract:
     bounds = [
         m.resolve(evaluate(m, bound)) if bound is not None else NONE for bound in (part.lower, part.upper, part.step)
     ]
@@ -479,10 +454,10 @@ def element_of(m: Machine, value: Abstract) -> Abstract:
 # --- operators ---------------------------------------------------------------------------------------------------
 
 
-def _binary(m: Machine, node: cst.BinaryOperation) -> Abstract:
+def _binary(m: Machine, node: ast.BinOp) -> Abstract:
     left = evaluate(m, node.left)
     right = evaluate(m, node.right)
-    name = type(node.operator).__name__
+    name = NAMES[type(node.op)]
     value = binary(m, name, left, right)
     if isinstance(value, Tensor):
         return tensor_arithmetic(m, node, name, left, right, value)
@@ -498,7 +473,7 @@ def _binary(m: Machine, node: cst.BinaryOperation) -> Abstract:
 
 
 def tensor_arithmetic(
-    m: Machine, node: cst.BinaryOperation, name: str, left: Abstract, right: Abstract, value: Tensor
+    m: Machine, node: ast.BinOp, name: str, left: Abstract, right: Abstract, value: Tensor
 ) -> Abstract:
     """What torch's model makes of arithmetic with tensors."""
     from t4lint.libraries.registry import arithmetic
@@ -507,24 +482,24 @@ def tensor_arithmetic(
         return arithmetic(m, name, left, right, value)
 
 
-def _unary(m: Machine, node: cst.UnaryOperation) -> Abstract:
-    value = evaluate(m, node.expression)
-    if isinstance(node.operator, cst.Not):
+def _unary(m: Machine, node: ast.UnaryOp) -> Abstract:
+    value = evaluate(m, node.operand)
+    if isinstance(node.op, ast.Not):
         return negate(m, value)
 
     def apply(leaf: Abstract) -> Abstract:
         if isinstance(leaf, Tensor):
-            return negative(leaf) if isinstance(node.operator, cst.Minus) else leaf
+            return negative(leaf) if isinstance(node.op, ast.USub) else leaf
         if isinstance(leaf, Const) and isinstance(leaf.value, (int, float)):
-            if isinstance(node.operator, cst.Minus):
-                if leaf.origins and leaf.origins[0].node is node.expression:
+            if isinstance(node.op, ast.USub):
+                if leaf.origins and leaf.origins[0].node is node.operand:
                     return literal(m, -leaf.value, node, f"-{leaf.origins[0].note}")
                 return Const(-leaf.value, leaf.origins, leaf.varies)
-            if isinstance(node.operator, cst.Plus):
+            if isinstance(node.op, ast.UAdd):
                 return leaf
             if isinstance(leaf.value, int):
                 return Const(~leaf.value, leaf.origins, leaf.varies)
-        return unknown_from(type(node.operator).__name__, leaf)
+        return unknown_from(NAMES[type(node.op)], leaf)
 
     return m.mapped(value, apply)
 
@@ -551,23 +526,27 @@ def note_index(m: Machine, test: Abstract) -> None:
     statements.note_index(m, test)
 
 
-def _boolean(m: Machine, node: cst.BooleanOperation) -> Abstract:
-    left = m.resolve(evaluate(m, node.left))
-    return ranks.marked(_boolean_of(m, node, left), left)
+def _boolean(m: Machine, node: ast.BoolOp) -> Abstract:
+    """`a and b and c` is `(a and b) and c`."""
+    is_and = isinstance(node.op, ast.And)
+    value = evaluate(m, node.values[0])
+    for other in node.values[1:]:
+        left = m.resolve(value)
+        value = ranks.marked(_boolean_of(m, left, other, is_and), left)
+    return value
 
 
-def _boolean_of(m: Machine, node: cst.BooleanOperation, left: Abstract) -> Abstract:
-    is_and = isinstance(node.operator, cst.And)
+def _boolean_of(m: Machine, left: Abstract, node: ast.expr, is_and: bool) -> Abstract:
     decided = truth(m, left)
     if decided is not None:
         note_index(m, left)
         if decided is not is_and:
             return left
-        right = evaluate(m, node.right)
+        right = evaluate(m, node)
         # the left side decided that the right one counts
         steps = tuple(step for step in left.origins if step.how in ("target", "version"))
         return with_origin(right, *steps) if steps and isinstance(right, (Const, Symbol)) else right
-    right = m.resolve(evaluate(m, node.right))
+    right = m.resolve(evaluate(m, node))
     if isinstance(right, Const):
         note_index(m, right)
     if truth(m, right) is (not is_and) and isinstance(right, Const):
@@ -588,12 +567,12 @@ def _either(m: Machine, left: Abstract, right: Abstract, is_and: bool) -> Abstra
     return unknown_from("and" if is_and else "or", left, right)
 
 
-def _comparison(m: Machine, node: cst.Comparison) -> Abstract:
+def _comparison(m: Machine, node: ast.Compare) -> Abstract:
     left = evaluate(m, node.left)
     result: Abstract | None = None
-    for target in node.comparisons:
-        right = evaluate(m, target.comparator)
-        one = compare(m, type(target.operator).__name__, left, right)
+    for operator, comparator in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(m, comparator)
+        one = compare(m, NAMES[type(operator)], left, right)
         result = one if result is None else _either_and(m, result, one)
         left = right
     return result if result is not None else Unknown("an empty comparison")
@@ -730,7 +709,7 @@ def _contains(name: str, left: Abstract, right: Abstract) -> Abstract:
     return Const(found is (name == "In"), origins_of(left, right))
 
 
-def _conditional(m: Machine, node: cst.IfExp) -> Abstract:
+def _conditional(m: Machine, node: ast.IfExp) -> Abstract:
     test = m.resolve(evaluate(m, node.test))
     decided = truth(m, test)
     if decided is not None:
@@ -751,7 +730,7 @@ def _conditional(m: Machine, node: cst.IfExp) -> Abstract:
     return joined
 
 
-def _conditional_leaf(m: Machine, node: cst.IfExp, leaf: Abstract) -> Abstract:
+def _conditional_leaf(m: Machine, node: ast.IfExp, leaf: Abstract) -> Abstract:
     decided = truth(m, leaf)
     if decided is None:
         return Unknown("depends on more than one undecided test")
@@ -768,7 +747,7 @@ def chosen_by(test: Abstract, value: Abstract, written: bool = False) -> Abstrac
     return replace_origins(value, (*deciding, *value.origins, *target)) if deciding or target else value
 
 
-def _walrus(m: Machine, node: cst.NamedExpr) -> Abstract:
+def _walrus(m: Machine, node: ast.NamedExpr) -> Abstract:
     from t4lint.interpret.statements import assign
 
     value = evaluate(m, node.value)
@@ -779,65 +758,47 @@ def _walrus(m: Machine, node: cst.NamedExpr) -> Abstract:
 # --- calls and functions -----------------------------------------------------------------------------------------
 
 
-def _call(m: Machine, node: cst.Call) -> Abstract:
+def _call(m: Machine, node: ast.Call) -> Abstract:
     source = m.frames[-1].source
-    receiver: Abstract | None = None
-    name = ""
-    if isinstance(node.func, cst.Attribute):
-        receiver = m.resolve(evaluate(m, node.func.value))
-        name = node.func.attr.value
-        if not isinstance(receiver, (Symbol, Choice)):
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        receiver = m.resolve(evaluate(m, function.value))
+        if not isinstance(receiver, Symbol):
             arguments = call_arguments(m, node)
             m.sites.append((source, node))
             try:
-                return m.method(receiver, name, arguments)
+                return m.method(receiver, function.attr, arguments)
             finally:
                 m.sites.pop()
-        callee = m.mapped(receiver, lambda leaf: m.attribute(leaf, name))
+        callee = m.attribute(receiver, function.attr)
     else:
-        callee = evaluate(m, node.func)
+        callee = evaluate(m, function)
     arguments = call_arguments(m, node)
     m.sites.append((source, node))
     try:
-        if isinstance(receiver, Choice):
-            return _call_choice(m, receiver, name, arguments)
         return m.call(callee, arguments)
     finally:
         m.sites.pop()
 
 
-def _call_choice(m: Machine, receiver: Abstract, name: str, arguments: Arguments) -> Abstract:
-    receiver = m.resolve(receiver)
-    if not isinstance(receiver, Choice):
-        return m.method(receiver, name, arguments)
-    choice = receiver
-    yes, no = m.fork(
-        choice.test,
-        lambda: _call_choice(m, choice.yes, name, arguments),
-        lambda: _call_choice(m, choice.no, name, arguments),
-    )
-    joined: Abstract = m.joined(choice.test, yes, no)
-    return joined
-
-
-def call_arguments(m: Machine, node: cst.Call) -> Arguments:
+def call_arguments(m: Machine, node: ast.Call) -> Arguments:
     arguments = Arguments()
     positional: list[Abstract] = []
     for argument in node.args:
-        value = evaluate(m, argument.value)
-        if argument.star == "*":
-            value = m.resolve(value)
-            if isinstance(value, ListValue) and value.complete:
-                positional.extend(value.items)
-            else:
-                arguments.open = True
-        elif argument.star == "**":
-            _double_star(m, arguments, value)
-        elif argument.keyword is not None:
-            keyword = argument.keyword.value
-            arguments.keywords[keyword] = named(value, argument.value, f"{keyword}=", "literal")
+        if not isinstance(argument, ast.Starred):
+            positional.append(evaluate(m, argument))
+            continue
+        value = m.resolve(evaluate(m, argument.value))
+        if isinstance(value, ListValue) and value.complete:
+            positional.extend(value.items)
         else:
-            positional.append(value)
+            arguments.open = True
+    for keyword in node.keywords:
+        value = evaluate(m, keyword.value)
+        if keyword.arg is None:
+            _double_star(m, arguments, value)
+        else:
+            arguments.keywords[keyword.arg] = named(value, keyword.value, f"{keyword.arg}=", "literal")
     arguments.positional = tuple(positional)
     return arguments
 
@@ -873,40 +834,37 @@ def _either_dict(m: Machine, arguments: Arguments, test: str, yes: Any, no: Any)
     arguments.open = arguments.open or not (yes.complete and no.complete)
 
 
-def _lambda(m: Machine, node: cst.Lambda) -> Abstract:
+def _lambda(m: Machine, node: ast.Lambda) -> Abstract:
     from t4lint.interpret.statements import make_function
 
     return make_function(m, "<lambda>", node)
 
 
-def _await(m: Machine, node: cst.Await) -> Abstract:
-    return evaluate(m, node.expression)
+def _await(m: Machine, node: ast.Await | ast.Starred) -> Abstract:
+    return evaluate(m, node.value)
 
 
-def _yield(m: Machine, node: cst.Yield) -> Abstract:
-    value: Abstract = NONE
-    if isinstance(node.value, cst.From):
-        value = element_of(m, evaluate(m, node.value.item))
-    elif node.value is not None:
-        value = evaluate(m, node.value)
+def _yield(m: Machine, node: ast.Yield | ast.YieldFrom) -> Abstract:
+    value = evaluate(m, node.value) if node.value is not None else NONE
+    many = isinstance(node, ast.YieldFrom)
     frame = m.frames[-1]
-    frame.yields.append(value)
-    frame.streams = frame.streams or isinstance(node.value, cst.From) or len(m.loops) > frame.loops or bool(m.logs)
+    frame.yields.append(element_of(m, value) if many else value)
+    frame.streams = frame.streams or many or len(m.loops) > frame.loops or bool(m.logs)
     return NONE
 
 
 # --- comprehensions ----------------------------------------------------------------------------------------------
 
 
-def _comprehension(m: Machine, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> Abstract:
+def _comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Abstract:
     items: list[Abstract] = []
-    complete = comprehend(m, node.for_in, lambda: items.append(evaluate(m, node.elt)))
-    found = set_of(items, complete) if isinstance(node, cst.SetComp) else ListValue(tuple(items), "list", complete)
+    complete = comprehend(m, node.generators, lambda: items.append(evaluate(m, node.elt)))
+    found = set_of(items, complete) if isinstance(node, ast.SetComp) else ListValue(tuple(items), "list", complete)
     found.state["maybe"] = not complete
     return found
 
 
-def _dict_comprehension(m: Machine, node: cst.DictComp) -> Abstract:
+def _dict_comprehension(m: Machine, node: ast.DictComp) -> Abstract:
     result = DictValue()
 
     def add() -> None:
@@ -916,7 +874,7 @@ def _dict_comprehension(m: Machine, node: cst.DictComp) -> Abstract:
         else:
             result.state["complete"] = False
 
-    if not comprehend(m, node.for_in, add):
+    if not comprehend(m, node.generators, add):
         result.state["complete"] = False
     return result
 
@@ -934,11 +892,12 @@ def _all_of(elements: Elements) -> tuple[list[Abstract], bool]:
     return ([elements.at(0)] if count is None or count else []), False
 
 
-def comprehend(m: Machine, clause: cst.CompFor, body: Callable[[], None]) -> bool:
+def comprehend(m: Machine, clauses: Sequence[ast.comprehension], body: Callable[[], None]) -> bool:
     """Run a comprehension; False when not all its elements are known."""
     from t4lint.interpret.machine import Frame
     from t4lint.interpret.statements import assign
 
+    clause, *inner = clauses
     elements = iterate(m, evaluate(m, clause.iter))
     frame = m.frames[-1]
     m.frames.append(Frame(frame.source, Scope(frame.scope), frame.function, frame.receiver))
@@ -946,12 +905,12 @@ def comprehend(m: Machine, clause: cst.CompFor, body: Callable[[], None]) -> boo
         values, complete = _all_of(elements)
         for value in values:
             assign(m, clause.target, value)
-            verdicts = [truth(m, evaluate(m, condition.test)) for condition in clause.ifs]
+            verdicts = [truth(m, evaluate(m, condition)) for condition in clause.ifs]
             if False in verdicts:
                 continue
             complete = complete and None not in verdicts
-            if clause.inner_for_in is not None:
-                complete = comprehend(m, clause.inner_for_in, body) and complete
+            if inner:
+                complete = comprehend(m, inner, body) and complete
             else:
                 body()
         return complete
@@ -959,34 +918,33 @@ def comprehend(m: Machine, clause: cst.CompFor, body: Callable[[], None]) -> boo
         m.frames.pop()
 
 
-EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Any, Any], Abstract]] = {
-    cst.Integer: _integer,
-    cst.Float: _float,
-    cst.SimpleString: _string,
-    cst.ConcatenatedString: _concatenated,
-    cst.FormattedString: _formatted,
-    cst.List: _list,
-    cst.Tuple: _tuple,
-    cst.Set: _set,
-    cst.Dict: _dict,
-    cst.Name: _name,
-    cst.Attribute: _attribute,
-    cst.Subscript: _subscript,
-    cst.BinaryOperation: _binary,
-    cst.UnaryOperation: _unary,
-    cst.BooleanOperation: _boolean,
-    cst.Comparison: _comparison,
-    cst.IfExp: _conditional,
-    cst.NamedExpr: _walrus,
-    cst.Call: _call,
-    cst.Lambda: _lambda,
-    cst.Await: _await,
-    cst.Yield: _yield,
-    cst.ListComp: _comprehension,
-    cst.SetComp: _comprehension,
-    cst.GeneratorExp: _comprehension,
-    cst.DictComp: _dict_comprehension,
-    cst.Ellipsis: lambda m, node: Const(...),
+EXPRESSIONS: dict[type[ast.AST], Callable[[Any, Any], Abstract]] = {
+    ast.Constant: _constant,
+    ast.JoinedStr: _formatted,
+    ast.List: _list,
+    ast.Tuple: _tuple,
+    ast.Set: _set,
+    ast.Dict: _dict,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Slice: lambda m, node: Unknown("a slice"),
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _boolean,
+    ast.Compare: _comparison,
+    ast.IfExp: _conditional,
+    ast.NamedExpr: _walrus,
+    ast.Call: _call,
+    ast.Lambda: _lambda,
+    ast.Await: _await,
+    ast.Starred: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _dict_comprehension,
 }
 
 __all__ = ["NEVER", "Elements", "compare", "dotted", "evaluate", "iterate", "tensor_of", "truth"]

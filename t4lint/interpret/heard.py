@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from t4lint.interpret.worlds import Segment, Worlds
 from t4lint.trace import Location, Value
@@ -30,12 +29,12 @@ def arguments(machine: Machine, launched: bool) -> Iterator[Argument]:
     """The arguments that a machine has heard (`Machine.heard`), with their values and provenance."""
     worlds = Worlds(machine, Segment([], []), {}, launched)
     for call in machine.heard or ():
-        if not isinstance(call.node, cst.Call):
+        if not isinstance(call.node, ast.Call):
             continue
-        for written in call.node.args:
-            if written.keyword is None or written.keyword.value not in call.arguments.keywords:
+        for written in call.node.keywords:
+            name = written.arg
+            if name is None or name not in call.arguments.keywords:
                 continue
-            name = written.keyword.value
             value = worlds.value(call.arguments.keywords[name], {})
             around = call.source.location(written)
             yield Argument(call.function, name, value, call.source.location(written.value), around)

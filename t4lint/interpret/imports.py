@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os.path
 import sys
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from t4lint.findings import Problem
 from t4lint.interpret.values import Abstract, Const, ListValue, ProjectModule, Scope, Symbol, Unknown
@@ -22,46 +21,38 @@ if TYPE_CHECKING:
 MAX_IMPORT_DEPTH = 25
 
 
-def import_names(m: Machine, node: cst.Import) -> object:
-    from t4lint.interpret.expressions import dotted
+def import_names(m: Machine, node: ast.Import) -> object:
     from t4lint.interpret.statements import DEAD, bind
 
     for alias in node.names:
-        name = dotted(alias.name)
-        if missing_library(m, name):
+        if missing_library(m, alias.name):
             return DEAD
-        say_import(m, name, node)
-        value = import_module(m, name)
-        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-            bind(m, alias.asname.name.value, value)
+        say_import(m, alias.name, node)
+        value = import_module(m, alias.name)
+        if alias.asname is not None:
+            bind(m, alias.asname, value)
         else:
-            top = name.partition(".")[0]
-            bind(m, top, value if top == name else import_module(m, top))
+            top = alias.name.partition(".")[0]
+            bind(m, top, value if top == alias.name else import_module(m, top))
     return None
 
 
-def import_from(m: Machine, node: cst.ImportFrom) -> object:
-    from t4lint.interpret.expressions import dotted
+def import_from(m: Machine, node: ast.ImportFrom) -> object:
     from t4lint.interpret.statements import DEAD, bind
 
-    name = dotted(node.module) if node.module is not None else ""
-    if not node.relative and missing_library(m, name):
+    name = node.module or ""
+    if not node.level and missing_library(m, name):
         return DEAD
-    if not node.relative:
+    if not node.level:
         say_import(m, name, node)
-    module = relative_module(m, name, len(node.relative)) if node.relative else import_module(m, name)
-    if isinstance(node.names, cst.ImportStar):
-        if isinstance(module, ProjectModule):
+    module = relative_module(m, name, node.level) if node.level else import_module(m, name)
+    for alias in node.names:
+        if alias.name != "*":
+            bind(m, alias.asname or alias.name, member(m, module, alias.name))
+        elif isinstance(module, ProjectModule):
             for key, value in list(module.scope.names.items()):
                 if not key.startswith("_"):
                     bind(m, key, value)
-        return None
-    for alias in node.names:
-        wanted = dotted(alias.name)
-        local = (
-            alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else wanted
-        )
-        bind(m, local, member(m, module, wanted))
     return None
 
 
@@ -74,7 +65,7 @@ def missing_library(m: Machine, name: str) -> bool:
 KERNELS = frozenset({"flash_attn", "flash_attn_interface"})
 
 
-def say_import(m: Machine, name: str, node: cst.CSTNode) -> None:
+def say_import(m: Machine, name: str, node: ast.AST) -> None:
     """An import of kernels that nothing catches when they are missing."""
     top = name.partition(".")[0]
     helpers = name.startswith("flash_attn.bert_padding")  # plain PyTorch
@@ -101,33 +92,29 @@ PRESENT = frozenset({
 MISSING_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 
 
-def optional(m: Machine, node: cst.Try | cst.TryStar) -> str:
+def optional(m: Machine, node: ast.Try) -> str:
     """The third-party library whose import a `try` guards; empty when it guards none that may be missing."""
     if not node.handlers or not any(_catches_missing(handler) for handler in node.handlers):
         return ""
-    for statement in node.body.body:
-        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-            top = _imported_top(small)
-            if top and is_installed(m, top) is None:
-                return top
+    for statement in node.body:
+        top = _imported_top(statement)
+        if top and is_installed(m, top) is None:
+            return top
     return ""
 
 
-def _catches_missing(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+def _catches_missing(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
-    names = handler.type.elements if isinstance(handler.type, cst.Tuple) else ()
-    kinds = [element.value for element in names] or [handler.type]
-    return any(isinstance(kind, cst.Name) and kind.value in MISSING_ERRORS for kind in kinds)
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) and handler.type.elts else [handler.type]
+    return any(isinstance(kind, ast.Name) and kind.id in MISSING_ERRORS for kind in kinds)
 
 
-def _imported_top(small: cst.CSTNode) -> str:
-    from t4lint.interpret.expressions import dotted
-
-    if isinstance(small, cst.Import):
-        return dotted(small.names[0].name).partition(".")[0]
-    if isinstance(small, cst.ImportFrom) and small.module is not None and not small.relative:
-        return dotted(small.module).partition(".")[0]
+def _imported_top(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.Import):
+        return statement.names[0].name.partition(".")[0]
+    if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+        return statement.module.partition(".")[0]
     return ""
 
 

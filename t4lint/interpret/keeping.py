@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import libcst as cst
 
 from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import Abstract, Const, ListValue, Step, Tensor, Unknown
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
 
 def summed(
     m: Machine,
-    node: cst.CSTNode,
-    target: cst.BaseExpression,
-    term: cst.BaseExpression,
+    node: ast.AST,
+    target: ast.expr,
+    term: ast.expr,
     added: Abstract,
     result: Abstract,
 ) -> Abstract:
@@ -28,11 +27,11 @@ def summed(
         return result
     loop = m.loops[-1]
     own = loop.frame is m.frames[-1]
-    if isinstance(target, cst.Name) and not own:
+    if isinstance(target, ast.Name) and not own:
         return result  # a local of a function that the loop calls
     body = loop.node.body if own else getattr(getattr(m.frames[-1].function, "node", None), "body", None)
     source = m.frames[-1].source
-    if body is None or source.code(target) in assigned_in(source, body, node):
+    if not isinstance(body, list) or source.code(target) in assigned_in(source, body, node):
         return result
     place = say(m, node, "sum", term, (loop,))
     return Tensor(replace(result.facts, kept=result.facts.kept | {place}), result.origins)
@@ -53,10 +52,10 @@ def appended(m: Machine, receiver: ListValue, value: Abstract) -> Abstract:
     born = receiver.state.get("loop", "")
     outlived = tuple(m.loops[around.index(born) + 1 :]) if born in around else tuple(m.loops)
     node: Any = m.sites[-1][1]
-    if not outlived or not isinstance(node, cst.Call) or not node.args:
+    if not outlived or not isinstance(node, ast.Call) or not node.args:
         return value  # a list of this iteration
     assert isinstance(value, Tensor)
-    place = say(m, node, "list", node.args[0].value, outlived)
+    place = say(m, node, "list", node.args[0], outlived)
     return Tensor(replace(value.facts, kept=value.facts.kept | {place}), value.origins)
 
 
@@ -65,7 +64,7 @@ def has_graph(value: Abstract) -> bool:
     return isinstance(value, Tensor) and value.facts.graph and bool(value.facts.models)
 
 
-def say(m: Machine, node: cst.CSTNode, role: str, kept: cst.BaseExpression, outlived: tuple[Loop, ...]) -> str:
+def say(m: Machine, node: ast.AST, role: str, kept: ast.expr, outlived: tuple[Loop, ...]) -> str:
     source = m.frames[-1].source
     place, text = source.serial(node), source.code(kept)
     with m.at(source, node):
@@ -80,14 +79,14 @@ def say(m: Machine, node: cst.CSTNode, role: str, kept: cst.BaseExpression, outl
     return place
 
 
-def assigned_in(source: Any, body: cst.CSTNode, besides: cst.CSTNode) -> set[str]:
+def assigned_in(source: Any, body: list[ast.stmt], besides: ast.AST) -> set[str]:
     """What the statements of a body assign anew, as text; `besides` is a statement that does not count."""
     found: set[str] = set()
     for statement in statements_of(body):
-        if not isinstance(statement, cst.Assign) or statement is besides:
+        if not isinstance(statement, ast.Assign) or statement is besides:
             continue
-        for item in statement.targets:
-            parts = [it.value for it in item.target.elements] if isinstance(item.target, cst.Tuple) else [item.target]
+        for target in statement.targets:
+            parts = target.elts if isinstance(target, ast.Tuple) else [target]
             found.update(source.code(part) for part in parts)
     return found
 

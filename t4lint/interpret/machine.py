@@ -5,12 +5,11 @@ A machine interprets one run: one script, its arguments and environment, for one
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
-
-import libcst as cst
 
 from t4lint.interpret import calls, expressions, methods, statements
 from t4lint.interpret.project import Project
@@ -58,7 +57,7 @@ class Draft:
 
     kind: type[Event]
     source: SourceModule
-    node: cst.CSTNode
+    node: ast.AST
     guards: dict[str, bool]
     loops: tuple[str, ...]
     role: str
@@ -98,7 +97,7 @@ class Frame:
     function: Function | None = None
     receiver: Abstract | None = None
     pending: list[tuple[str, bool, Abstract]] = field(default_factory=list)
-    apart: list[cst.CSTNode] = field(default_factory=list)  # branches around here that only some processes take
+    apart: list[ast.If] = field(default_factory=list)  # branches around here that only some processes take
     yields: list[Abstract] = field(default_factory=list)
     streams: bool = False  # a `yield` in a loop or under a test: how many there are is not known
     loops: int = 0  # that were open at entry
@@ -111,7 +110,7 @@ class Heard(NamedTuple):
     function: str
     arguments: Any
     source: SourceModule
-    node: cst.CSTNode
+    node: ast.AST
 
 
 class Machine:
@@ -142,9 +141,7 @@ class Machine:
         self.given_up: list[str] = []  # why parts of the program were not followed
         self.logs: list[list[tuple[Any, Any, Any]]] = []
         self.path: dict[str, bool] = {}
-        self.tests: dict[
-            str, tuple[SourceModule, cst.CSTNode]
-        ] = {}  # where each undecided test is written, by its name
+        self.tests: dict[str, tuple[SourceModule, ast.AST]] = {}  # where undecided tests are written, by their names
         self.stopping: set[str] = set()  # tests whose other side ends the program before it does anything
         self.last = True  # does the program end after the statement that is run?
         self.regions: list[Any] = []
@@ -156,7 +153,7 @@ class Machine:
         self.control: tuple[Step, ...] = ()
         self.because: tuple[Step, ...] = ()
         self.choosing: tuple[Step, ...] = ()
-        self.sites: list[tuple[SourceModule, cst.CSTNode]] = []
+        self.sites: list[tuple[SourceModule, ast.AST]] = []
         self.entries: dict[int, int] = {}
         self.entered: set[int] = set()
         self.defined: list[Function] = []
@@ -297,7 +294,7 @@ class Machine:
         joined: Abstract = self.joined(value.test, yes, no)
         return joined
 
-    def note_test(self, test: Abstract, node: cst.CSTNode) -> None:
+    def note_test(self, test: Abstract, node: ast.AST) -> None:
         """Where an undecided test is written, for people who ask why."""
         if isinstance(test, (Unknown, Choice)):
             name, _ = expressions.test_name(self, test)
@@ -352,7 +349,7 @@ class Machine:
         return Step(how, note, source, node)
 
     @contextmanager
-    def at(self, source: SourceModule, node: cst.CSTNode) -> Iterator[None]:
+    def at(self, source: SourceModule, node: ast.AST) -> Iterator[None]:
         self.sites.append((source, node))
         try:
             yield
@@ -386,7 +383,7 @@ class Machine:
     def truth(self, value: Abstract) -> bool | None:
         return expressions.truth(self, value)
 
-    def evaluate(self, node: cst.BaseExpression) -> Abstract:
+    def evaluate(self, node: ast.expr) -> Abstract:
         return expressions.evaluate(self, node)
 
     def call(self, callee: Abstract, arguments: Arguments) -> Abstract:

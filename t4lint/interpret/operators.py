@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,6 +56,17 @@ COMPARISON: dict[str, Callable[[Any, Any], Any]] = {
     "Is": operator.is_,
     "IsNot": operator.is_not,
 }
+
+
+# What the operators of a syntax tree are called in the two tables, and in the names of what is not known.
+NAMES: dict[type[ast.AST], str] = {
+    ast.Add: "Add", ast.Sub: "Subtract", ast.Mult: "Multiply", ast.MatMult: "MatrixMultiply", ast.Div: "Divide",
+    ast.FloorDiv: "FloorDivide", ast.Mod: "Modulo", ast.Pow: "Power", ast.BitAnd: "BitAnd", ast.BitOr: "BitOr",
+    ast.BitXor: "BitXor", ast.LShift: "LeftShift", ast.RShift: "RightShift", ast.USub: "Minus", ast.UAdd: "Plus",
+    ast.Invert: "BitInvert", ast.Eq: "Equal", ast.NotEq: "NotEqual", ast.Lt: "LessThan", ast.LtE: "LessThanEqual",
+    ast.Gt: "GreaterThan", ast.GtE: "GreaterThanEqual", ast.Is: "Is", ast.IsNot: "IsNot", ast.In: "In",
+    ast.NotIn: "NotIn",
+}  # fmt: skip
 
 
 def origins_of(*values: Abstract) -> Provenance:

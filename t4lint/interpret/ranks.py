@@ -6,10 +6,9 @@ was computed from one (`PER_PROCESS`). A branch on such a value is taken by some
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING, Any
-
-import libcst as cst
 
 from t4lint.interpret.values import LOCAL_RANK, PER_PROCESS, RANK, Abstract, Const, Provenance, Step, replace_origins
 
@@ -70,7 +69,7 @@ def same_for_all(result: Abstract, next_result: Abstract) -> Abstract:
 # --- branches ----------------------------------------------------------------------------------------------------
 
 
-def guard_of(m: Machine) -> tuple[Any, cst.CSTNode] | None:
+def guard_of(m: Machine) -> tuple[Any, ast.If] | None:
     """The innermost branch around what is being run that only some of the processes take: its module and node."""
     for frame in reversed(m.frames):
         if frame.apart:
@@ -90,36 +89,27 @@ def who_runs(m: Machine, called: str) -> Abstract:
     source, node = guard
     function = next((frame.function for frame in reversed(m.frames) if frame.apart), None)
     surroundings = function.node if function is not None else source.tree
-    if _elsewhere(surroundings, node, called):
+    if _elsewhere(source, surroundings, node, called):
         return Unknown("the other processes may make the same call in another branch")
-    step = Step("derived", "only some of the processes get here", source, test_of(node))
+    step = Step("derived", "only some of the processes get here", source, node.test)
     return Const("some", (step,))
 
 
-def test_of(node: cst.CSTNode) -> cst.CSTNode:
-    """The test of a branch, which is the place to show."""
-    return node.test if isinstance(node, cst.If) else node
-
-
-def _elsewhere(surroundings: cst.CSTNode, guard: cst.CSTNode, called: str) -> bool:
+def _elsewhere(source: Any, surroundings: ast.AST, guard: ast.AST, called: str) -> bool:
     """Is the same function also called in a branch for other processes?"""
     short = called.rpartition(".")[2]
-    pending: list[tuple[cst.CSTNode, bool]] = [(surroundings, False)]
+    pending: list[tuple[ast.AST, bool]] = [(surroundings, False)]
     while pending:
         node, under = pending.pop()
-        if isinstance(node, cst.Call) and under:
-            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+        if isinstance(node, ast.Call) and under:
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name == short:
                 return True
-        if isinstance(node, cst.If):
+        if isinstance(node, ast.If):
+            named = under or bool(_NAMED.search(source.code(node.test)))
             if node is not guard:
-                pending.append((node.body, under or bool(_NAMED.search(_code(node.test)))))
-            if node.orelse is not None:
-                pending.append((node.orelse, under or node is guard or bool(_NAMED.search(_code(node.test)))))
+                pending.extend((child, named) for child in node.body)
+            pending.extend((child, named or node is guard) for child in node.orelse)
             continue
-        pending.extend((child, under) for child in node.children)
+        pending.extend((child, under) for child in ast.iter_child_nodes(node))
     return False
-
-
-def _code(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)

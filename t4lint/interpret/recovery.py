@@ -5,10 +5,9 @@ A handler is no part of an ordinary run, so it is looked at apart: what it does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from t4lint.interpret import expressions, statements
 from t4lint.interpret.values import Const, ListValue, Symbol, Unknown
@@ -27,7 +26,7 @@ RELEASES = ("clear_frames", "__traceback__", "with_traceback(None)")
 MAX_DEPTH = 5  # nested tests in a handler
 
 
-def look(m: Machine, node: cst.Try | cst.TryStar) -> None:
+def look(m: Machine, node: ast.Try) -> None:
     """Say what the handlers of a `try` do on the GPU when memory has run out; once for each of them."""
     done: set[int] = m.globals.setdefault("$handlers", set())
     for handler in node.handlers:
@@ -38,7 +37,7 @@ def look(m: Machine, node: cst.Try | cst.TryStar) -> None:
             _say(m, handler)
 
 
-def catches(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+def catches(m: Machine, handler: ast.ExceptHandler) -> bool:
     """Is it for an error of too little GPU memory, and does it know so?"""
     if handler.type is None:
         names = {"builtins.BaseException"}
@@ -51,14 +50,14 @@ def catches(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> b
     return bool(names & TOLD_BY_TEXT) and any(text in m.frames[-1].source.code(handler) for text in TEXTS)
 
 
-def _say(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> None:
+def _say(m: Machine, handler: ast.ExceptHandler) -> None:
     drafts, gaps, entered, entries = len(m.drafts), len(m.gaps), set(m.entered), dict(m.entries)
     seen = set(m.backward_in), set(m.stepped_in), set(m.surely_stepped_in)
     test = f"out of memory {m.frames[-1].source.serial(handler)}"
 
-    def run() -> cst.CSTNode | None:
+    def run() -> ast.stmt | None:
         if handler.name is not None:
-            statements.assign(m, handler.name.name, Unknown("an exception"))
+            statements.bind(m, handler.name, Unknown("an exception"))
         return _trains(m, handler.body, 0)
 
     with m.assuming(test, True):
@@ -72,10 +71,10 @@ def _say(m: Machine, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> None
             m.emit(Call, "out of memory", function="except OutOfMemoryError", arguments={"computes": Const(True)})
 
 
-def _trains(m: Machine, body: cst.BaseSuite, depth: int) -> cst.CSTNode | None:
+def _trains(m: Machine, body: Sequence[ast.stmt], depth: int) -> ast.stmt | None:
     """The first statement that computes with a model on the GPU; both sides of a test are looked at."""
-    for statement in body.body:
-        if isinstance(statement, cst.If) and depth < MAX_DEPTH:
+    for statement in body:
+        if isinstance(statement, ast.If) and depth < MAX_DEPTH:
             for branch in _branches(statement):
                 found = _trains(m, branch, depth + 1)
                 if found is not None:
@@ -90,13 +89,12 @@ def _trains(m: Machine, body: cst.BaseSuite, depth: int) -> cst.CSTNode | None:
     return None
 
 
-def _branches(node: cst.If) -> Iterator[cst.BaseSuite]:
+def _branches(node: ast.If) -> Iterator[Sequence[ast.stmt]]:
     yield node.body
-    other = node.orelse
-    if isinstance(other, cst.If):
-        yield from _branches(other)
-    elif other is not None:
-        yield other.body
+    if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        yield from _branches(node.orelse[0])
+    elif node.orelse:
+        yield node.orelse
 
 
 def _computes(kind: type, device: object) -> bool:

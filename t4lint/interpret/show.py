@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
-
-import libcst as cst
 
 from t4lint.interpret.machine import Machine
 from t4lint.interpret.run import Interpretation
@@ -58,12 +57,9 @@ class Tests:
         if source is None or node is None:
             return NUMBERS.sub("…", test)
         where = source.location(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            node = node.operand  # the name of a negated test is that of what it negates
         code = " ".join(source.code(node).split())
-        negated = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
-        # the name of a negated test is that of what it negates
-        code = (
-            " ".join(source.code(node.expression).split()) if negated and isinstance(node, cst.UnaryOperation) else code
-        )
         return f"{cut(code, WIDTH)} [{where.path}:{where.line}]"
 
 

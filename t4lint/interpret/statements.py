@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
 from t4lint.interpret import expressions, imports, keeping, ranks
-from t4lint.interpret.operators import binary
+from t4lint.interpret.operators import NAMES, binary
 from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import (
     NONE,
@@ -19,6 +18,7 @@ from t4lint.interpret.values import (
     Const,
     DictValue,
     Function,
+    FunctionNode,
     Instance,
     ListValue,
     Object,
@@ -63,7 +63,8 @@ def ends(completion: Completion) -> bool:
     return completion is DEAD
 
 
-def run(m: Machine, body: Sequence[cst.CSTNode]) -> Completion:
+def run(m: Machine, body: Sequence[ast.stmt]) -> Completion:
+    """Run the statements of a block, up to one that leaves it."""
     last = m.last
     m.last = False
     for statement in body:
@@ -77,7 +78,7 @@ def run(m: Machine, body: Sequence[cst.CSTNode]) -> Completion:
     return None
 
 
-def execute(m: Machine, node: cst.CSTNode) -> Completion:
+def execute(m: Machine, node: ast.stmt) -> Completion:
     m.steps += 1
     if m.steps > m.most_steps:
         m.exhausted()
@@ -85,42 +86,36 @@ def execute(m: Machine, node: cst.CSTNode) -> Completion:
     return handler(m, node) if handler else None
 
 
-def _line(m: Machine, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> Completion:
-    return run(m, node.body)
-
-
-def _block(m: Machine, node: cst.BaseSuite) -> Completion:
-    return run(m, node.body)
-
-
 # --- simple statements -------------------------------------------------------------------------------------------
 
 
-def _expression(m: Machine, node: cst.Expr) -> Completion:
+def _expression(m: Machine, node: ast.Expr) -> Completion:
+    if isinstance(node.value, ast.Constant):
+        return None  # a docstring
     value = expressions.evaluate(m, node.value)
     return DEAD if value is expressions.NEVER else None
 
 
-def _assign(m: Machine, node: cst.Assign) -> Completion:
+def _assign(m: Machine, node: ast.Assign) -> Completion:
     value = expressions.evaluate(m, node.value)
     if value is expressions.NEVER:
         return DEAD
-    if isinstance(node.value, cst.BinaryOperation) and isinstance(node.value.operator, cst.Add) and m.loops:
+    if m.loops and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
         value = sum_again(m, node, node.value, value)
     for target in node.targets:
-        assign(m, target.target, picked(m, node.value, labelled(m, target.target, node.value, value)))
+        assign(m, target, picked(m, node.value, labelled(m, target, node.value, value)))
     return None
 
 
-def sum_again(m: Machine, node: cst.Assign, total: cst.BinaryOperation, value: Abstract) -> Abstract:
+def sum_again(m: Machine, node: ast.Assign, total: ast.BinOp, value: Abstract) -> Abstract:
     """`total = total + loss` is `total += loss`."""
-    target = node.targets[0].target
-    if isinstance(value, Tensor) and total.left.deep_equals(target):
+    target, source = node.targets[0], m.frames[-1].source
+    if isinstance(value, Tensor) and source.code(total.left) == source.code(target):
         return keeping.summed(m, node, target, total.right, value, value)
     return value
 
 
-def picked(m: Machine, node: cst.BaseExpression, value: Abstract) -> Abstract:
+def picked(m: Machine, node: ast.expr, value: Abstract) -> Abstract:
     """A literal in a branch that a setting decided: a person edits the setting."""
     if (
         not m.choosing
@@ -132,7 +127,7 @@ def picked(m: Machine, node: cst.BaseExpression, value: Abstract) -> Abstract:
     return replace_origins(value, (*m.choosing, *value.origins))
 
 
-def _annotated(m: Machine, node: cst.AnnAssign) -> Completion:
+def _annotated(m: Machine, node: ast.AnnAssign) -> Completion:
     if node.value is None:
         return None
     value = expressions.evaluate(m, node.value)
@@ -140,7 +135,7 @@ def _annotated(m: Machine, node: cst.AnnAssign) -> Completion:
     return None
 
 
-def labelled(m: Machine, target: cst.BaseExpression, node: cst.BaseExpression, value: Abstract) -> Abstract:
+def labelled(m: Machine, target: ast.expr, node: ast.expr, value: Abstract) -> Abstract:
     """`BATCH = 64`: the provenance of a literal names the variable that it is given to."""
     if isinstance(value, (Const, Symbol)) and len(value.origins) == 1 and value.origins[0].node is node:
         name = expressions.dotted(target)
@@ -150,13 +145,13 @@ def labelled(m: Machine, target: cst.BaseExpression, node: cst.BaseExpression, v
     return value
 
 
-def _augmented(m: Machine, node: cst.AugAssign) -> Completion:
+def _augmented(m: Machine, node: ast.AugAssign) -> Completion:
     left = expressions.evaluate(m, node.target)
     right = expressions.evaluate(m, node.value)
     if isinstance(left, ListValue) and isinstance(right, ListValue):
         m.write(left.state, "items", left.items + right.items)
         return None
-    operator = type(node.operator).__name__.removesuffix("Assign")
+    operator = NAMES[type(node.op)]
     result = binary(m, operator, left, right)
     assign(
         m, node.target, keeping.summed(m, node, node.target, node.value, right, result) if operator == "Add" else result
@@ -164,18 +159,18 @@ def _augmented(m: Machine, node: cst.AugAssign) -> Completion:
     return None
 
 
-def assign(m: Machine, target: cst.BaseExpression, value: Abstract) -> None:
+def assign(m: Machine, target: ast.expr, value: Abstract) -> None:
     if m.control:
         value = m.controlled(value)
-    if isinstance(target, cst.Name):
-        bind(m, target.value, value)
-    elif isinstance(target, cst.Attribute):
-        set_attribute(m, expressions.evaluate(m, target.value), target.attr.value, value, target)
-    elif isinstance(target, cst.Subscript):
+    if isinstance(target, ast.Name):
+        bind(m, target.id, value)
+    elif isinstance(target, ast.Attribute):
+        set_attribute(m, expressions.evaluate(m, target.value), target.attr, value, target)
+    elif isinstance(target, ast.Subscript):
         set_item(m, target, value)
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        unpack(m, target.elements, value)
-    elif isinstance(target, cst.StarredElement):
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        unpack(m, target.elts, value)
+    elif isinstance(target, ast.Starred):
         assign(m, target.value, value)
 
 
@@ -189,7 +184,7 @@ def bind(m: Machine, name: str, value: Abstract) -> None:
     m.write(scope.names, name, value)
 
 
-def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, node: cst.CSTNode | None = None) -> None:
+def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, node: ast.AST | None = None) -> None:
     from t4lint.libraries.registry import assigned
 
     receiver = m.resolve(receiver)
@@ -216,7 +211,7 @@ def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, no
                 assigned(m, receiver, name, value)
 
 
-def set_item(m: Machine, target: cst.Subscript, value: Abstract) -> None:
+def set_item(m: Machine, target: ast.Subscript, value: Abstract) -> None:
     receiver = m.resolve(expressions.evaluate(m, target.value))
     index = expressions.index_of(m, target)
     if isinstance(receiver, DictValue):
@@ -254,35 +249,34 @@ def _set_instance_item(m: Machine, instance: Instance, index: Abstract, value: A
         m.write(classes.contents(m, instance).items, index.value, value)
 
 
-def unpack(m: Machine, elements: Sequence[cst.BaseElement], value: Abstract) -> None:
+def unpack(m: Machine, elements: Sequence[ast.expr], value: Abstract) -> None:
     value = m.resolve(value)
     if isinstance(value, Choice):
-        for element in elements:
-            position = elements.index(element)
+        for position, element in enumerate(elements):
             part = m.mapped(value, lambda leaf, p=position: _part(m, leaf, p, len(elements)))  # type: ignore[misc]
-            assign(m, element.value, part)
+            assign(m, element, part)
         return
-    starred = any(isinstance(element, cst.StarredElement) for element in elements)
+    starred = any(isinstance(element, ast.Starred) for element in elements)
     if starred and isinstance(value, ListValue) and value.complete and len(value.items) >= len(elements) - 1:
         _unpack_starred(m, elements, value)
         return
     for position, element in enumerate(elements):
         if starred:
-            assign(m, element.value, expressions.element_of(m, value))
+            assign(m, element, expressions.element_of(m, value))
         else:
-            assign(m, element.value, _part(m, value, position, len(elements)))
+            assign(m, element, _part(m, value, position, len(elements)))
 
 
-def _unpack_starred(m: Machine, elements: Sequence[cst.BaseElement], value: ListValue) -> None:
+def _unpack_starred(m: Machine, elements: Sequence[ast.expr], value: ListValue) -> None:
     """`first, *rest = [1, 2, 3]`"""
     extra = len(value.items) - (len(elements) - 1)
     position = 0
     for element in elements:
-        if isinstance(element, cst.StarredElement):
+        if isinstance(element, ast.Starred):
             assign(m, element.value, ListValue(value.items[position : position + extra]))
             position += extra
         else:
-            assign(m, element.value, value.items[position])
+            assign(m, element, value.items[position])
             position += 1
 
 
@@ -294,33 +288,30 @@ def _part(m: Machine, value: Abstract, position: int, count: int) -> Abstract:
     return expressions.item(m, value, Const(position))
 
 
-def _return(m: Machine, node: cst.Return) -> Completion:
+def _return(m: Machine, node: ast.Return) -> Completion:
     value = expressions.evaluate(m, node.value) if node.value is not None else NONE
     if node.value is not None:
         value = picked(m, node.value, value)
     return DEAD if value is expressions.NEVER else Return(m.controlled(value))
 
 
-def _raise(m: Machine, node: cst.Raise) -> Completion:
+def _raise(m: Machine, node: ast.Raise) -> Completion:
     if node.exc is not None:
         expressions.evaluate(m, node.exc)
     say_exit(m, node, m.control)
     return DEAD
 
 
-def say_exit(m: Machine, node: cst.CSTNode, because: tuple[Step, ...]) -> None:
+def say_exit(m: Machine, node: ast.AST, because: tuple[Step, ...]) -> None:
     """The program ends here because of what the target is. Nothing that is caught, or that nobody calls, ends it."""
     if because and not m.catching and not m.uncalled:
         with m.at(m.frames[-1].source, node):
             m.emit(Exit, reason=Const("the target", because))
 
 
-def _delete(m: Machine, node: cst.Del) -> Completion:
-    targets = (
-        [element.value for element in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
-    )
-    for target in targets:
-        if isinstance(target, cst.Subscript):
+def _delete(m: Machine, node: ast.Delete) -> Completion:
+    for target in [part for it in node.targets for part in (it.elts if isinstance(it, ast.Tuple) else [it])]:
+        if isinstance(target, ast.Subscript):
             receiver = m.resolve(expressions.evaluate(m, target.value))
             index = expressions.index_of(m, target)
             if isinstance(receiver, DictValue) and isinstance(index, Const) and index.value in receiver.items:
@@ -331,7 +322,7 @@ def _delete(m: Machine, node: cst.Del) -> Completion:
     return None
 
 
-def _assert(m: Machine, node: cst.Assert) -> Completion:
+def _assert(m: Machine, node: ast.Assert) -> Completion:
     value = expressions.evaluate(m, node.test)
     if m.truth(value) is not False or varies(value):
         return None
@@ -339,20 +330,20 @@ def _assert(m: Machine, node: cst.Assert) -> Completion:
     return DEAD
 
 
-def _global(m: Machine, node: cst.Global) -> Completion:
-    m.frames[-1].scope.globals_.update(item.name.value for item in node.names)
+def _global(m: Machine, node: ast.Global) -> Completion:
+    m.frames[-1].scope.globals_.update(node.names)
     return None
 
 
-def _nonlocal(m: Machine, node: cst.Nonlocal) -> Completion:
-    m.frames[-1].scope.nonlocals.update(item.name.value for item in node.names)
+def _nonlocal(m: Machine, node: ast.Nonlocal) -> Completion:
+    m.frames[-1].scope.nonlocals.update(node.names)
     return None
 
 
 # --- branches ----------------------------------------------------------------------------------------------------
 
 
-def _if(m: Machine, node: cst.If) -> Completion:
+def _if(m: Machine, node: ast.If) -> Completion:
     test = expressions.evaluate(m, node.test)
     expressions.say_read(m, "bool", test, node.test)
     choosing = chooses(m, node, test)
@@ -362,7 +353,7 @@ def _if(m: Machine, node: cst.If) -> Completion:
         m,
         test,
         lambda: _choosing(m, node.body, choosing, node if by_process else None),
-        lambda: _choosing(m, node.orelse, choosing, node if by_process else None) if node.orelse is not None else None,
+        lambda: _choosing(m, node.orelse, choosing, node if by_process else None),
         leaves_early=(_leaves(node.body), _leaves(node.orelse)),
     )
     if by_process and completion is None and (_returns(node.body) or _returns(node.orelse)):
@@ -373,11 +364,11 @@ def _if(m: Machine, node: cst.If) -> Completion:
 MAX_CHOICE = 3  # statements in a branch that only picks a value
 
 
-def chooses(m: Machine, node: cst.If, test: Abstract) -> tuple[Step, ...]:
+def chooses(m: Machine, node: ast.If, test: Abstract) -> tuple[Step, ...]:
     """The settings that decide a value which a small branch picks: `if args.dtype == "bfloat16": d = torch.bfloat16`."""
-    if not isinstance(node.test, cst.Comparison) and node.orelse is None:
+    if not isinstance(node.test, ast.Compare) and not node.orelse:
         return ()
-    if not isinstance(test, Const) or len(node.body.body) > MAX_CHOICE:
+    if not isinstance(test, Const) or len(node.body) > MAX_CHOICE:
         return ()
     return tuple(step for step in test.origins if _is_setting(step) and not _within(step.node, node.test))
 
@@ -390,50 +381,40 @@ def _is_setting(step: Step) -> bool:
     return words or step.how in ("flag", "key", "environment", "default")
 
 
-def _within(node: cst.CSTNode | None, test: cst.BaseExpression) -> bool:
+def _within(node: ast.AST | None, test: ast.expr) -> bool:
     """Is a step the constant that a test compares with, and so no place to edit?"""
-    if not isinstance(test, cst.Comparison):
+    if not isinstance(test, ast.Compare):
         return False
-    parts = [test.left, *(target.comparator for target in test.comparisons)]
-    parts += [e.value for part in parts if isinstance(part, (cst.List, cst.Tuple, cst.Set)) for e in part.elements]
+    parts = [test.left, *test.comparators]
+    parts += [element for part in parts if isinstance(part, (ast.List, ast.Tuple, ast.Set)) for element in part.elts]
     return any(node is part for part in parts)
 
 
-def _choosing(m: Machine, block: cst.CSTNode, steps: tuple[Step, ...], apart: cst.CSTNode | None = None) -> Completion:
+def _choosing(
+    m: Machine, block: Sequence[ast.stmt], steps: tuple[Step, ...], apart: ast.If | None = None
+) -> Completion:
     before = m.choosing
     m.choosing = steps or before
     around = len(m.frames[-1].apart)
     if apart is not None:
         m.frames[-1].apart.append(apart)
     try:
-        return execute(m, block)
+        return run(m, block)
     finally:
         m.choosing = before
         del m.frames[-1].apart[around:]
 
 
-def _else(m: Machine, node: cst.Else) -> Completion:
-    return execute(m, node.body)
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    """Does a block end by leaving its surroundings? Of an `elif` that goes for its own branch."""
+    if len(block) == 1 and isinstance(block[0], ast.If):
+        block = block[0].body
+    return bool(block) and isinstance(block[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
 
 
-def _leaves(block: cst.CSTNode | None) -> bool:
-    """Does a block end by leaving its surroundings?"""
-    body = getattr(getattr(block, "body", None), "body", None) if isinstance(block, (cst.Else, cst.If)) else None
-    body = body if body is not None else getattr(block, "body", None)
-    if not body:
-        return False
-    last = body[-1]
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
-    return isinstance(small, (cst.Return, cst.Raise, cst.Continue, cst.Break))
-
-
-def _returns(block: cst.CSTNode | None) -> bool:
+def _returns(block: Sequence[ast.stmt]) -> bool:
     """Does a block end with a return?"""
-    if isinstance(block, cst.Else):
-        block = block.body
-    body = block.body if isinstance(block, cst.IndentedBlock) else ()
-    last = body[-1] if body else None
-    return isinstance(last, cst.SimpleStatementLine) and bool(last.body) and isinstance(last.body[-1], cst.Return)
+    return bool(block) and isinstance(block[-1], ast.Return)
 
 
 def branch(
@@ -569,7 +550,7 @@ def note_index(m: Machine, test: Abstract) -> None:
             loop.by_index = True
 
 
-def _match(m: Machine, node: cst.Match) -> Completion:
+def _match(m: Machine, node: ast.Match) -> Completion:
     subject = m.resolve(expressions.evaluate(m, node.subject))
     for case in node.cases:
         verdict = matches(m, case.pattern, subject)
@@ -580,32 +561,32 @@ def _match(m: Machine, node: cst.Match) -> Completion:
             if verdict is False:
                 continue
         if verdict is True:
-            return execute(m, case.body)
-        completion = branch(m, Unknown("a match that is not decided"), lambda c=case: execute(m, c.body), lambda: None)  # type: ignore[misc]
+            return run(m, case.body)
+        completion = branch(m, Unknown("a match that is not decided"), lambda c=case: run(m, c.body), lambda: None)  # type: ignore[misc]
         if completion is not None:
             return completion
     return None
 
 
-def matches(m: Machine, pattern: cst.MatchPattern, subject: Abstract) -> bool | None:
+def matches(m: Machine, pattern: ast.pattern, subject: Abstract) -> bool | None:
     """Does a subject match a pattern? Binds its names on the way, as Python does."""
-    if isinstance(pattern, cst.MatchAs):
+    if isinstance(pattern, ast.MatchAs):
         verdict = True if pattern.pattern is None else matches(m, pattern.pattern, subject)
         if pattern.name is not None and verdict is not False:
-            bind(m, pattern.name.value, subject)
+            bind(m, pattern.name, subject)
         return verdict
-    if isinstance(pattern, cst.MatchSingleton):
-        return m.truth(expressions.compare(m, "Is", subject, expressions.evaluate(m, pattern.value)))
-    if isinstance(pattern, cst.MatchClass):
+    if isinstance(pattern, ast.MatchSingleton):
+        return m.truth(expressions.compare(m, "Is", subject, Const(pattern.value)))
+    if isinstance(pattern, ast.MatchClass):
         return _matches_class(m, pattern, subject)
-    if isinstance(pattern, cst.MatchMapping):
+    if isinstance(pattern, ast.MatchMapping):
         return _matches_mapping(m, pattern, subject)
-    if isinstance(pattern, (cst.MatchList, cst.MatchTuple)):
+    if isinstance(pattern, ast.MatchSequence):
         return _matches_sequence(m, pattern, subject)
-    if isinstance(pattern, cst.MatchValue):
+    if isinstance(pattern, ast.MatchValue):
         return m.truth(expressions.compare(m, "Equal", subject, expressions.evaluate(m, pattern.value)))
-    if isinstance(pattern, cst.MatchOr):
-        verdicts = [matches(m, element.pattern, subject) for element in pattern.patterns]
+    if isinstance(pattern, ast.MatchOr):
+        verdicts = [matches(m, part, subject) for part in pattern.patterns]
         return True if True in verdicts else None if None in verdicts else False
     return None
 
@@ -614,49 +595,48 @@ def _all(verdicts: Sequence[bool | None]) -> bool | None:
     return False if False in verdicts else None if None in verdicts else True
 
 
-def _matches_class(m: Machine, pattern: cst.MatchClass, subject: Abstract) -> bool | None:
+def _matches_class(m: Machine, pattern: ast.MatchClass, subject: Abstract) -> bool | None:
     kind = expressions.evaluate(m, pattern.cls)
     found = m.truth(m.call(Symbol("builtins.isinstance"), Arguments((subject, kind))))
     if found is False:
         return False
     order = list(kind.fields) if isinstance(kind, Class) else []
-    parts = [(name, element.value) for name, element in zip(order, pattern.patterns, strict=False)]
-    parts += [(element.key.value, element.pattern) for element in pattern.kwds]
+    parts = [*zip(order, pattern.patterns, strict=False), *zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)]
     verdicts = [matches(m, part, m.attribute(subject, name)) for name, part in parts]
     if len(pattern.patterns) > len(order):
         # `case str(x)`: the subject itself
-        verdicts += [matches(m, element.value, subject) for element in pattern.patterns]
+        verdicts += [matches(m, part, subject) for part in pattern.patterns]
     return _all([found, *verdicts])
 
 
-def _matches_mapping(m: Machine, pattern: cst.MatchMapping, subject: Abstract) -> bool | None:
+def _matches_mapping(m: Machine, pattern: ast.MatchMapping, subject: Abstract) -> bool | None:
     if not isinstance(subject, DictValue):
         return False if isinstance(subject, (Const, ListValue)) else None
     verdicts: list[bool | None] = []
-    for element in pattern.elements:
-        key = expressions.evaluate(m, element.key)
+    for node, part in zip(pattern.keys, pattern.patterns, strict=True):
+        key = expressions.evaluate(m, node)
         if isinstance(key, Const) and key.value in subject.items:
-            verdicts.append(matches(m, element.pattern, m.resolve(subject.items[key.value])))
+            verdicts.append(matches(m, part, m.resolve(subject.items[key.value])))
         else:
             verdicts.append(False if subject.complete else None)
     return _all(verdicts)
 
 
-def _matches_sequence(m: Machine, pattern: cst.MatchList | cst.MatchTuple, subject: Abstract) -> bool | None:
+def _matches_sequence(m: Machine, pattern: ast.MatchSequence, subject: Abstract) -> bool | None:
     if not isinstance(subject, ListValue) or not subject.complete:
         return False if isinstance(subject, (Const, DictValue)) else None
-    if any(isinstance(element, cst.MatchStar) for element in pattern.patterns):
+    if any(isinstance(part, ast.MatchStar) for part in pattern.patterns):
         return None
     if len(pattern.patterns) != len(subject.items):
         return False
     pairs = zip(pattern.patterns, subject.items, strict=True)
-    return _all([matches(m, element.value, m.resolve(item)) for element, item in pairs])  # type: ignore[union-attr]
+    return _all([matches(m, part, m.resolve(item)) for part, item in pairs])
 
 
 # --- loops -------------------------------------------------------------------------------------------------------
 
 
-def _for(m: Machine, node: cst.For) -> Completion:
+def _for(m: Machine, node: ast.For | ast.AsyncFor) -> Completion:
     iterable = m.resolve(expressions.evaluate(m, node.iter))
     elements = expressions.iterate(m, iterable)
     last, m.last = m.last, False
@@ -669,8 +649,8 @@ def _for(m: Machine, node: cst.For) -> Completion:
         completion = _stream(m, node, elements, loop)
     _leave_loop(m, loop)
     m.last = last
-    if node.orelse is not None and completion is None:
-        return execute(m, node.orelse)
+    if completion is None:
+        return run(m, node.orelse)
     return completion
 
 
@@ -682,7 +662,7 @@ def _are_batches(element: Abstract) -> bool:
     return any(isinstance(part, Tensor) and part.facts.loader for part in inner)
 
 
-def _enter_loop(m: Machine, node: cst.CSTNode) -> Any:
+def _enter_loop(m: Machine, node: ast.AST) -> Any:
     from t4lint.interpret.machine import Loop
 
     loop = Loop(m.frames[-1].source.serial(node), node, m.frames[-1])
@@ -698,10 +678,10 @@ def _leave_loop(m: Machine, loop: Any) -> None:
             m.write(sequence.state, "complete", False)
 
 
-def _each(m: Machine, node: cst.For, elements: Sequence[Abstract]) -> Completion:
+def _each(m: Machine, node: ast.For | ast.AsyncFor, elements: Sequence[Abstract]) -> Completion:
     for element in elements:
         assign(m, node.target, element)
-        completion = execute(m, node.body)
+        completion = run(m, node.body)
         if completion is BREAK:
             break
         if completion is not None and completion is not CONTINUE:
@@ -709,14 +689,14 @@ def _each(m: Machine, node: cst.For, elements: Sequence[Abstract]) -> Completion
     return None
 
 
-def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any) -> Completion:
+def _stream(m: Machine, node: ast.For | ast.AsyncFor, elements: expressions.Elements, loop: Any) -> Completion:
     """Micro-batches until a step was taken (at least two), then once more as any later iteration."""
     if elements.known is not None and not elements.known:
         return None
     for number in range(MAX_ITERATIONS):
         before, steps = len(m.drafts), m.steps
         assign(m, node.target, elements.at(number))
-        completion = execute(m, node.body)
+        completion = run(m, node.body)
         if completion is BREAK:
             return None
         if completion is not None and completion is not CONTINUE:
@@ -733,7 +713,7 @@ def _stream(m: Machine, node: cst.For, elements: expressions.Elements, loop: Any
         assign(m, node.target, elements.later())
         before_that, m.later = m.later, True
         try:
-            completion = execute(m, node.body)
+            completion = run(m, node.body)
         finally:
             m.later = before_that
         if isinstance(completion, Return):
@@ -758,7 +738,7 @@ def _counts(m: Machine, loop: Any) -> bool:
     return loop.identity in m.backward_in and not _stepped(m, loop)
 
 
-def widen(m: Machine, body: cst.CSTNode) -> None:
+def widen(m: Machine, body: list[ast.stmt]) -> None:
     """Numbers that the loop's body counts up stand for any later value from now on."""
     for name in _counted(body):
         for scope in m.frames[-1].scope.chain():
@@ -767,20 +747,18 @@ def widen(m: Machine, body: cst.CSTNode) -> None:
                 break
 
 
-def _counted(node: cst.CSTNode) -> set[str]:
+def _counted(body: list[ast.stmt]) -> set[str]:
     """Names that are the target of an augmented assignment somewhere in a body."""
     return {
-        it.target.value
-        for it in statements_of(node)
-        if isinstance(it, cst.AugAssign) and isinstance(it.target, cst.Name)
+        it.target.id for it in statements_of(body) if isinstance(it, ast.AugAssign) and isinstance(it.target, ast.Name)
     }
 
 
-def _while(m: Machine, node: cst.While) -> Completion:
+def _while(m: Machine, node: ast.While) -> Completion:
     test = expressions.evaluate(m, node.test)
     expressions.say_read(m, "bool", test, node.test)
     if m.truth(test) is False:
-        return execute(m, node.orelse) if node.orelse is not None else None
+        return run(m, node.orelse)
     last, m.last = m.last, False
     loop = _enter_loop(m, node)
     completion = _while_body(m, node, loop)
@@ -789,10 +767,10 @@ def _while(m: Machine, node: cst.While) -> Completion:
     return completion
 
 
-def _while_body(m: Machine, node: cst.While, loop: Any) -> Completion:
+def _while_body(m: Machine, node: ast.While, loop: Any) -> Completion:
     for number in range(MAX_ITERATIONS):
         before = len(m.drafts)
-        completion = execute(m, node.body)
+        completion = run(m, node.body)
         if completion is BREAK:
             return None
         if completion is not None and completion is not CONTINUE:
@@ -802,29 +780,29 @@ def _while_body(m: Machine, node: cst.While, loop: Any) -> Completion:
         if m.truth(expressions.evaluate(m, node.test)) is False:
             return None
     widen(m, node.body)
-    completion = execute(m, node.body)
+    completion = run(m, node.body)
     return completion if completion is DEAD else None
 
 
 # --- regions, errors ---------------------------------------------------------------------------------------------
 
 
-def _with(m: Machine, node: cst.With) -> Completion:
+def _with(m: Machine, node: ast.With | ast.AsyncWith) -> Completion:
     regions = len(m.regions)
     grad, phase = m.grad, m.phase
     for item in node.items:
-        value = expressions.evaluate(m, item.item)
-        entered = enter_region(m, value, item.item)
-        if item.asname is not None:
-            assign(m, item.asname.name, entered)
+        value = expressions.evaluate(m, item.context_expr)
+        entered = enter_region(m, value, item.context_expr)
+        if item.optional_vars is not None:
+            assign(m, item.optional_vars, entered)
     try:
-        return execute(m, node.body)
+        return run(m, node.body)
     finally:
         del m.regions[regions:]
         m.grad, m.phase = grad, phase
 
 
-def enter_region(m: Machine, value: Abstract, node: cst.CSTNode) -> Abstract:
+def enter_region(m: Machine, value: Abstract, node: ast.AST) -> Abstract:
     from t4lint.libraries.registry import entered
 
     value = m.resolve(value)
@@ -838,7 +816,7 @@ def enter_region(m: Machine, value: Abstract, node: cst.CSTNode) -> Abstract:
         return entered(m, value)
 
 
-def _try(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
+def _try(m: Machine, node: ast.Try) -> Completion:
     library = imports.optional(m, node)
     if library:
         # the library may be there or not: both are ordinary runs
@@ -850,62 +828,68 @@ def _try(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
         from t4lint.interpret import recovery
 
         recovery.look(m, node)
-    if node.finalbody is not None:
-        last = execute(m, node.finalbody.body)
-        completion = last if last is not None else completion
-    return completion
+    last = run(m, node.finalbody)
+    return last if last is not None else completion
 
 
-def _try_body(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
+def _try_body(m: Machine, node: ast.Try) -> Completion:
     m.catching += bool(node.handlers)
     try:
-        completion = execute(m, node.body)
+        completion = run(m, node.body)
     finally:
         m.catching -= bool(node.handlers)
     if completion is DEAD and node.handlers:
         completion = _handlers(m, node)
-    elif completion is None and node.orelse is not None:
-        completion = execute(m, node.orelse)
+    elif completion is None:
+        completion = run(m, node.orelse)
     return completion
 
 
-def _handlers(m: Machine, node: cst.Try | cst.TryStar) -> Completion:
+def _handlers(m: Machine, node: ast.Try) -> Completion:
     handler = node.handlers[0]
     if handler.name is not None:
-        assign(m, handler.name.name, Unknown("an exception"))
-    return execute(m, handler.body)
+        bind(m, handler.name, Unknown("an exception"))
+    return run(m, handler.body)
 
 
 # --- definitions -------------------------------------------------------------------------------------------------
 
 
-def _function(m: Machine, node: cst.FunctionDef) -> Completion:
-    value: Abstract = make_function(m, node.name.value, node)
-    for decorator in reversed(node.decorators):
-        value = decorate(m, expressions.evaluate(m, decorator.decorator), value)
-    bind(m, node.name.value, value)
+def _function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Completion:
+    value: Abstract = make_function(m, node.name, node)
+    for decorator in reversed(node.decorator_list):
+        value = decorate(m, expressions.evaluate(m, decorator), value)
+    bind(m, node.name, value)
     return None
 
 
-def make_function(m: Machine, name: str, node: cst.FunctionDef | cst.Lambda) -> Function:
+def make_function(m: Machine, name: str, node: FunctionNode) -> Function:
     frame = m.frames[-1]
     defaults: dict[str, Abstract] = {}
-    parameters = node.params
-    for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
-        if parameter.default is not None:
-            value = expressions.evaluate(m, parameter.default)
-            if isinstance(value, Const) and len(value.origins) == 1 and value.origins[0].node is parameter.default:
-                step = value.origins[0]
-                note = f"default of {name}({parameter.name.value}={step.note})"
-                value = Const(value.value, (Step("default", note, step.source, step.node),))
-            defaults[parameter.name.value] = value
+    for parameter, default in defaults_of(node.args):
+        value = expressions.evaluate(m, default)
+        if isinstance(value, Const) and len(value.origins) == 1 and value.origins[0].node is default:
+            step = value.origins[0]
+            note = f"default of {name}({parameter}={step.note})"
+            value = Const(value.value, (Step("default", note, step.source, step.node),))
+        defaults[parameter] = value
     scope = frame.scope
     if isinstance(scope, ClassScope) and scope.parent is not None:
         scope = scope.parent
     function = Function(name, node, frame.source, scope, defaults)
-    if isinstance(node, cst.FunctionDef):
+    if not isinstance(node, ast.Lambda):
         m.defined.append(function)
     return function
+
+
+def defaults_of(parameters: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters that have a default, with it."""
+    plain = [*parameters.posonlyargs, *parameters.args]
+    for parameter, default in zip(plain[len(plain) - len(parameters.defaults) :], parameters.defaults, strict=True):
+        yield parameter.arg, default
+    for parameter, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+        if value is not None:
+            yield parameter.arg, value
 
 
 def decorate(m: Machine, decorator: Abstract, value: Abstract) -> Abstract:
@@ -927,18 +911,18 @@ def decorate(m: Machine, decorator: Abstract, value: Abstract) -> Abstract:
     return value
 
 
-def _class(m: Machine, node: cst.ClassDef) -> Completion:
+def _class(m: Machine, node: ast.ClassDef) -> Completion:
     from t4lint.interpret.machine import Frame
 
-    bases = tuple(m.resolve(expressions.evaluate(m, argument.value)) for argument in node.bases)
-    cls = Class(node.name.value, node, m.frames[-1].source, bases)
+    bases = tuple(m.resolve(expressions.evaluate(m, base)) for base in node.bases)
+    cls = Class(node.name, node, m.frames[-1].source, bases)
     for base in cls.lineage():
         if isinstance(base, Class) and base is not cls:
             cls.fields.update({name: value for name, value in base.fields.items() if name not in cls.fields})
     scope = ClassScope(m.frames[-1].scope, cls)
     m.frames.append(Frame(m.frames[-1].source, scope))
     try:
-        for statement in node.body.body:
+        for statement in node.body:
             _field(m, cls, statement)
             execute(m, statement)
     finally:
@@ -951,9 +935,9 @@ def _class(m: Machine, node: cst.ClassDef) -> Completion:
 
         define_members(m, cls)
     value: Abstract = cls
-    for decorator in reversed(node.decorators):
-        value = decorate(m, expressions.evaluate(m, decorator.decorator), value)
-    bind(m, node.name.value, value)
+    for decorator in reversed(node.decorator_list):
+        value = decorate(m, expressions.evaluate(m, decorator), value)
+    bind(m, node.name, value)
     return None
 
 
@@ -967,25 +951,23 @@ class ClassScope(Scope):
         self.names = cls.members
 
 
-def _field(m: Machine, cls: Class, statement: cst.CSTNode) -> None:
+def _field(m: Machine, cls: Class, statement: ast.stmt) -> None:
     """An annotated name in a class body is a field, should the class turn out to be a dataclass."""
-    if not isinstance(statement, cst.SimpleStatementLine):
+    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
         return
-    for small in statement.body:
-        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
-            name = small.target.value
-            default = None
-            if small.value is not None:
-                value = expressions.evaluate(m, small.value)
-                default = field_default(m, cls, name, small.value, value)
-            cls.fields[name] = default
-            if isinstance(small.annotation.annotation, cst.Name):
-                kind = expressions.look_up(m, small.annotation.annotation.value)
-                if isinstance(kind, Class):
-                    cls.types[name] = kind
+    name = statement.target.id
+    default = None
+    if statement.value is not None:
+        value = expressions.evaluate(m, statement.value)
+        default = field_default(m, cls, name, statement.value, value)
+    cls.fields[name] = default
+    if isinstance(statement.annotation, ast.Name):
+        kind = expressions.look_up(m, statement.annotation.id)
+        if isinstance(kind, Class):
+            cls.types[name] = kind
 
 
-def field_default(m: Machine, cls: Class, name: str, node: cst.BaseExpression, value: Abstract) -> Abstract | None:
+def field_default(m: Machine, cls: Class, name: str, node: ast.expr, value: Abstract) -> Abstract | None:
     from t4lint.libraries.python import dataclass_field
 
     source = m.frames[-1].source
@@ -1004,40 +986,39 @@ def field_default(m: Machine, cls: Class, name: str, node: cst.BaseExpression, v
 # --- imports -----------------------------------------------------------------------------------------------------
 
 
-def _import(m: Machine, node: cst.Import) -> Completion:
+def _import(m: Machine, node: ast.Import) -> Completion:
     return imports.import_names(m, node)
 
 
-def _import_from(m: Machine, node: cst.ImportFrom) -> Completion:
+def _import_from(m: Machine, node: ast.ImportFrom) -> Completion:
     return imports.import_from(m, node)
 
 
-STATEMENTS: dict[type[cst.CSTNode], Callable[[Any, Any], Completion]] = {
-    cst.SimpleStatementLine: _line,
-    cst.SimpleStatementSuite: _line,
-    cst.IndentedBlock: _block,
-    cst.Expr: _expression,
-    cst.Assign: _assign,
-    cst.AnnAssign: _annotated,
-    cst.AugAssign: _augmented,
-    cst.Return: _return,
-    cst.Raise: _raise,
-    cst.Del: _delete,
-    cst.Assert: _assert,
-    cst.Global: _global,
-    cst.Nonlocal: _nonlocal,
-    cst.Break: lambda m, node: BREAK,
-    cst.Continue: lambda m, node: CONTINUE,
-    cst.If: _if,
-    cst.Else: _else,
-    cst.Match: _match,
-    cst.For: _for,
-    cst.While: _while,
-    cst.With: _with,
-    cst.Try: _try,
-    cst.TryStar: _try,
-    cst.FunctionDef: _function,
-    cst.ClassDef: _class,
-    cst.Import: _import,
-    cst.ImportFrom: _import_from,
+STATEMENTS: dict[type[ast.AST], Callable[[Any, Any], Completion]] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Delete: _delete,
+    ast.Assert: _assert,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
+    ast.Break: lambda m, node: BREAK,
+    ast.Continue: lambda m, node: CONTINUE,
+    ast.If: _if,
+    ast.Match: _match,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    getattr(ast, "TryStar", ast.Try): _try,  # since Python 3.11
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
 }

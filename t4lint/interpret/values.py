@@ -6,12 +6,11 @@ through the machine's trail, so that a branch can be rolled back and merged.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
-
-import libcst as cst
 
 from t4lint.trace import OF_LOCAL_RANK, OF_PROCESS, OF_RANK, How, Location
 
@@ -28,7 +27,7 @@ class Step:
     how: How
     note: str
     source: Any = None  # the SourceModule that holds the node
-    node: cst.CSTNode | None = None
+    node: ast.AST | None = None
     location: Location | None = None
 
 
@@ -197,14 +196,15 @@ class Scope(Abstract):
             scope = scope.parent
 
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
 class Function(Abstract):
     """A function or lambda of the project. `owner` is the class that defines it, for `super()`."""
 
     __slots__ = ("decorators", "defaults", "name", "node", "owner", "scope", "source")
 
-    def __init__(
-        self, name: str, node: cst.FunctionDef | cst.Lambda, source: Any, scope: Scope, defaults: dict[str, Abstract]
-    ) -> None:
+    def __init__(self, name: str, node: FunctionNode, source: Any, scope: Scope, defaults: dict[str, Abstract]) -> None:
         super().__init__()
         self.name = name
         self.node = node
@@ -220,7 +220,7 @@ class Class(Abstract):
 
     __slots__ = ("bases", "dataclass", "fields", "members", "name", "node", "source", "types")
 
-    def __init__(self, name: str, node: cst.ClassDef, source: Any, bases: tuple[Abstract, ...]) -> None:
+    def __init__(self, name: str, node: ast.ClassDef, source: Any, bases: tuple[Abstract, ...]) -> None:
         super().__init__()
         self.name = name
         self.node = node

@@ -9,11 +9,10 @@ A model is one file per library. It says what a call returns and which events it
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-import libcst as cst
 
 from t4lint.interpret.values import NONE, Abstract, Const, DictValue, Step, Unknown
 from t4lint.libraries import signatures
@@ -74,7 +73,7 @@ class Call:
     machine: Any
     name: str
     arguments: Arguments
-    node: cst.CSTNode | None
+    node: ast.AST | None
     receiver: Any = None
 
     def argument(self, name: str, position: int | None = None, default: Abstract | None = None) -> Abstract:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
-
-import libcst as cst
 
 from t4lint.interpret.values import (
     NONE,
@@ -247,14 +246,14 @@ def annotated_option(m: Any, function: Function, parameter: str) -> Abstract | N
     from t4lint.interpret.expressions import dotted, evaluate
 
     for item in parameter_nodes(function):
-        annotation = item.annotation.annotation if item.annotation is not None else None
-        if item.name.value != parameter or not isinstance(annotation, cst.Subscript):
+        annotation = item.annotation
+        if item.arg != parameter or not isinstance(annotation, ast.Subscript):
             continue
-        if dotted(annotation.value).rpartition(".")[2] != "Annotated":
+        if dotted(annotation.value).rpartition(".")[2] != "Annotated" or not isinstance(annotation.slice, ast.Tuple):
             continue
-        for element in annotation.slice[1:]:
-            if isinstance(element.slice, cst.Index) and isinstance(element.slice.value, cst.Call):
-                value = evaluate(m, element.slice.value)
+        for element in annotation.slice.elts[1:]:
+            if isinstance(element, ast.Call):
+                value = evaluate(m, element)
                 if isinstance(value, Object) and value.kind == "option":
                     return value
     return None
@@ -279,13 +278,13 @@ def option_names(spec: Abstract) -> tuple[str, ...]:
     return tuple(sorted(names, key=len, reverse=True))
 
 
-def parameter_nodes(function: Function) -> list[cst.Param]:
-    node = function.node.params
-    return [*node.posonly_params, *node.params, *node.kwonly_params]
+def parameter_nodes(function: Function) -> list[ast.arg]:
+    node = function.node.args
+    return [*node.posonlyargs, *node.args, *node.kwonlyargs]
 
 
 def parameters_of(function: Function) -> list[str]:
-    return [parameter.name.value for parameter in parameter_nodes(function)]
+    return [parameter.arg for parameter in parameter_nodes(function)]
 
 
 def kind_of(function: Function, parameter: str, spec: Abstract | None) -> str:
@@ -295,12 +294,13 @@ def kind_of(function: Function, parameter: str, spec: Abstract | None) -> str:
         if isinstance(kind, Symbol):
             return command_line.KINDS.get(kind.name, "guess")
     for item in parameter_nodes(function):
-        if item.name.value == parameter and isinstance(item.annotation, cst.Annotation):
-            annotation = item.annotation.annotation
-            if isinstance(annotation, cst.Subscript) and isinstance(annotation.slice[0].slice, cst.Index):
-                annotation = annotation.slice[0].slice.value  # Annotated[bool, ...], Optional[bool]
-            if isinstance(annotation, cst.Name):
-                return {"int": "int", "float": "float", "bool": "bool", "str": "str"}.get(annotation.value, "guess")
+        if item.arg == parameter:
+            annotation = item.annotation
+            if isinstance(annotation, ast.Subscript):  # Annotated[bool, ...], Optional[bool]
+                inside = annotation.slice
+                annotation = inside.elts[0] if isinstance(inside, ast.Tuple) and inside.elts else inside
+            if isinstance(annotation, ast.Name):
+                return {"int": "int", "float": "float", "bool": "bool", "str": "str"}.get(annotation.id, "guess")
     return "guess"
 
 

@@ -6,9 +6,9 @@ there, it has another way, and what is called on the target is not known.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from typing import Any
-
-import libcst as cst
 
 from t4lint.interpret.operators import tensor_of
 from t4lint.interpret.values import Abstract, Const, Tensor, Unknown
@@ -46,6 +46,12 @@ def anything(call: Call) -> Abstract:
     return library_default(call)
 
 
+BLOCKS = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While,
+)  # fmt: skip
+TRIES: Any = (ast.Try, getattr(ast, "TryStar", ast.Try))
+
+
 def has_fallback(m: Any) -> bool:
     """Does a module of this run import the package under a test or a `try`?"""
     trees = {id(frame.source): frame.source.tree for frame in m.frames}
@@ -57,31 +63,26 @@ def has_fallback(m: Any) -> bool:
     return any(cache[identity] for identity in trees)
 
 
-def guarded_import(statements: Any, guarded: bool, depth: int = 0) -> bool:
+def guarded_import(statements: Sequence[ast.stmt], guarded: bool, depth: int = 0) -> bool:
     for node in statements if depth < 12 else ():
-        if isinstance(node, cst.SimpleStatementLine):
-            if guarded and any(imports_flash(part) for part in node.body):
+        if guarded and imports_flash(node):
+            return True
+        if isinstance(node, TRIES):
+            if guarded_import(node.body, True, depth + 1):
                 return True
-        elif isinstance(node, (cst.If, cst.Try, cst.TryStar)):
-            if guarded_import(node.body.body, True, depth + 1):
+        elif isinstance(node, ast.If):
+            if guarded_import(node.body, True, depth + 1) or guarded_import(node.orelse, True, depth + 1):
                 return True
-            other = node.orelse if isinstance(node, cst.If) else None
-            if other is not None and guarded_import(
-                (other,) if isinstance(other, cst.If) else other.body.body, True, depth + 1
-            ):
-                return True
-        elif isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.With, cst.For, cst.While)):
-            if guarded_import(node.body.body, guarded, depth + 1):
+        elif isinstance(node, BLOCKS):
+            if guarded_import(node.body, guarded, depth + 1):
                 return True
     return False
 
 
-def imports_flash(node: cst.CSTNode) -> bool:
-    from t4lint.interpret.expressions import dotted
-
+def imports_flash(node: ast.stmt) -> bool:
     names: list[str] = []
-    if isinstance(node, cst.Import):
-        names = [dotted(alias.name) for alias in node.names]
-    elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
-        names = [dotted(node.module)]
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        names = [node.module]
     return any(name.startswith("flash_attn") for name in names)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ast
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-import libcst as cst
-
 from t4lint.interpret import ranks
 from t4lint.interpret.expressions import Elements
+from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import (
     Abstract,
     Bound,
@@ -94,55 +94,43 @@ def repeated(m: Any, call: Call) -> Abstract:
         return Unknown("whether the dataset is iterable")
     if call.given("worker_init_fn", 9) or call.arguments.open:
         return Unknown("what each worker does at its start")
-    text = "".join(cst.Module([]).code_for_node(cls.node) for cls in dataset.cls.lineage() if isinstance(cls, Class))
+    text = "".join(cls.source.code(cls.node) for cls in dataset.cls.lineage() if isinstance(cls, Class))
     if any(word in text.lower() for word in CAREFUL):
         return Unknown("whether the dataset splits itself by worker")
     iterate = dataset.cls.find("__iter__")
-    body = iterate.node.body if isinstance(iterate, Function) and isinstance(iterate.node, cst.FunctionDef) else None
-    loops = list(loops_in(body)) if body is not None else []
-    if not loops or not all(plain_iterable(m, dataset, loop.iter, opened_in(body)) for loop in loops):
+    body = iterate.node.body if isinstance(iterate, Function) else None
+    inside = list(statements_of(body)) if isinstance(body, list) else []
+    loops, files = [node for node in inside if isinstance(node, ast.For)], opened_in(inside)
+    if not loops or not all(plain_iterable(m, dataset, loop.iter, files) for loop in loops):
         return Unknown("what the dataset iterates over")
     return Const(True)
 
 
-def loops_in(node: Any) -> Iterator[cst.For]:
-    if isinstance(node, cst.For):
-        yield node
-    for child in node.children:
-        if isinstance(child, (cst.BaseCompoundStatement, cst.BaseSuite, cst.Else)):
-            yield from loops_in(child)
+def opened_in(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names of files that statements open: `with open(...) as file`."""
+    items = [item for node in statements if isinstance(node, ast.With) for item in node.items]
+    return {
+        item.optional_vars.id
+        for item in items
+        if called(item.context_expr) == "open" and isinstance(item.optional_vars, ast.Name)
+    }
 
 
-def opened_in(node: Any) -> set[str]:
-    """The names of files that a body opens: `with open(...) as file`."""
-    found: set[str] = set()
-    if isinstance(node, cst.With):
-        for item in node.items:
-            name = item.asname.name if item.asname is not None else None
-            if isinstance(item.item, cst.Call) and called(item.item) == "open" and isinstance(name, cst.Name):
-                found.add(name.value)
-    for child in node.children:
-        if isinstance(child, (cst.BaseCompoundStatement, cst.BaseSuite, cst.Else)):
-            found |= opened_in(child)
-    return found
+def called(node: ast.expr) -> str:
+    """The plain name that a call calls."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
-def called(node: cst.Call) -> str:
-    return node.func.value if isinstance(node.func, cst.Name) else ""
-
-
-def plain_iterable(m: Any, dataset: Instance, node: cst.BaseExpression, files: set[str]) -> bool:
+def plain_iterable(m: Any, dataset: Instance, node: ast.expr, files: set[str]) -> bool:
     """A range, an open file, or a list that the dataset holds: nothing that could split itself by worker."""
-    if isinstance(node, cst.Name):
-        return node.value in files
-    if isinstance(node, cst.Call) and called(node) in ("range", "open"):
-        return True
-    if isinstance(node, cst.Call) and called(node) == "enumerate" and node.args:
-        return plain_iterable(m, dataset, node.args[0].value, files)
-    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
-        held = dataset.attributes.get(node.attr.value)
+    if isinstance(node, ast.Name):
+        return node.id in files
+    if isinstance(node, ast.Call) and called(node) == "enumerate" and node.args:
+        return plain_iterable(m, dataset, node.args[0], files)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        held = dataset.attributes.get(node.attr)
         return isinstance(m.resolve(held) if held is not None else None, ListValue)
-    return False
+    return called(node) in ("range", "open")
 
 
 def shuffled(call: Call, sampler: Abstract) -> Abstract:

@@ -1,4 +1,4 @@
-"""How deep a text nests, without a parser: what libcst could not stand has to be found before it sees the text.
+"""How deep a text nests, without a parser: what no parser could stand has to be found before one sees the text.
 
 libcst's parser recurses natively, and so ends the process where other parsers raise: its stack of 8 MB holds about 6,800
 levels of the cheapest kind. What is counted here is an upper bound of the levels: operators, attribute accesses,

@@ -1,9 +1,9 @@
 """Huge texts made small before they are parsed: what cannot matter to a training run is left out.
 
-libcst spends about 2 kB on each token, so that 5 MB of numbers would take gigabytes. Left out are the elements of long
-literals (`*_` stands for them: the value is known to be incomplete), long runs of assignments of plain data that nothing
-reads, repetitions of the same statement, and blank lines. Everything else keeps its place: `Thinned` knows where in the
-document each character of the text came from.
+libcst, which fixes need, spends about 2 kB on each token, so that 5 MB of numbers would take gigabytes. Left out are the
+elements of long literals (`*_` stands for them: the value is known to be incomplete), long runs of assignments of plain data
+that nothing reads, repetitions of the same statement, and blank lines. Everything else keeps its place: `Thinned` knows
+where in the document each character of the text came from.
 """
 
 from __future__ import annotations

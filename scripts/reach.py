@@ -170,8 +170,8 @@ PACKAGE = re.compile(
 )
 VERSION = re.compile(r"^\s*assert .*__version__", re.MULTILINE)  # the program wants another version than there is
 DATA = re.compile(
-    r"FileNotFoundError|No such file|does not exist|Dataset not found|couldn't connect|Connection|urlopen error"
-    r"|name resolution",
+    r"FileNotFoundError|No such file|(?:path|file|folder|directory)\b.* does not exist|Dataset not found|couldn't connect"
+    r"|Connection|urlopen error|name resolution",
     re.IGNORECASE,
 )
 

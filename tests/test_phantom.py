@@ -319,7 +319,8 @@ def test_values_are_finite_for_who_asks_and_an_evaluation_in_inference_mode_has_
             with torch.cuda.nvtx.range("evaluation"), torch.inference_mode():
                 out = model(torch.randn(3, 600, device="cuda"))
                 assert out.mean().item() == 1.0 and out.to("cpu").numpy().shape == (3, 600)
-                assert out.argmax(1).cpu().tolist() and {"loss": out.sum()}["loss"].item() == 1.0
+                assert out.argmax(1).cpu().tolist()
+            assert out.sum().item() == 1.0 and out.to("cpu").numpy().shape == (3, 600), "also of what was made in it"
             optimizer.step()
     """
     report = verified(tmp_path, script, "--steps", "2")

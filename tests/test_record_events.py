@@ -11,7 +11,7 @@ import pytest
 from t4lint.devices import find_target
 from t4lint.record.launch import Recording, record
 from t4lint.record.observe import EVERYTHING, UNSEEN, kernel_of, trace_of
-from t4lint.trace import Event, Key, Operation, Trace, events
+from t4lint.trace import Call, Compile, Event, Forward, Key, Operation, Trace, events
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -191,3 +191,38 @@ def test_what_ddp_is_given_and_where_it_leaves_gradients_alone(tmp_path: Path, m
     assert str(hook.arguments["hook"].it).endswith("default_hooks.fp16_compress_hook")
     backwards = [(it.in_no_sync.it, it.forward_in_no_sync.it) for it in trace.all(events.Backward)]
     assert backwards == [(True, True), (True, False), (False, False)]
+
+
+@pytest.mark.heavy
+def test_calls_that_rules_read_a_late_compile_and_the_layout_of_convolutions(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    program = """
+        import torch
+        from transformers import DataCollatorWithFlattening, GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+
+        def metrics(predictions):
+            return {}
+
+
+        model = GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=32, n_positions=16))
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+        model.enable_input_require_grads()
+        early = torch.compile(model, backend="eager")
+        trainer = Trainer(model=model, args=TrainingArguments("out", use_cpu=True, report_to="none"), compute_metrics=metrics)
+        late = torch.compile(model, backend="eager")
+        collator = DataCollatorWithFlattening()
+        layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 4, 3))
+        layers(torch.randn(1, 3, 8, 8))
+        other = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3)).to(memory_format=torch.channels_last)
+        other(torch.randn(1, 3, 8, 8))
+        torch.nn.Linear(2, 2)(torch.randn(1, 2))
+    """
+    trace = trace_of(run(tmp_path, program), find_target("t4"))
+    calls = {it.function: {name: value.it for name, value in it.arguments.items()} for it in trace.all(Call)}
+    assert calls["transformers.Trainer"] == {"compute_metrics": "metrics"}
+    assert calls["gradient_checkpointing_enable"] == {"reentrant": True}
+    assert calls["enable_input_require_grads"] == {"done": True}
+    assert "transformers.DataCollatorWithFlattening" in calls
+    assert [it.late.it for it in trace.all(Compile)] == [False, True]
+    assert [it.layout.it for it in trace.all(Forward)] == ["contiguous", "channels_last", "none"]

@@ -6,6 +6,7 @@ there, becomes a fake; what comes back gets the value behind it, or one that is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -71,8 +72,8 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             if func is aten._local_scalar_dense.default and not tensors:
                 return args[0]  # a tensor that C++ made of a Python number comes as that number
             return func(*args, **kwargs)
-        if func.namespace == "aten" and torch.is_inference_mode_enabled() and func._can_decompose():
-            with self:  # there, what is made of other operations comes whole
+        if _composite(func):
+            with self:
                 return func.decompose(*args, **kwargs)
         special = self.special.get(func)
         if special is not None:
@@ -268,6 +269,12 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             return func(target, value)
         self.guess("values", steers=False)
         return target
+
+
+@functools.cache
+def _composite(func: Any) -> bool:
+    """Is it made of other operations? Of inference mode, and of tensors that were made in it, such come whole."""
+    return bool(func.namespace == "aten" and func._can_decompose())
 
 
 def _workspace(func: Any, args: Any) -> int:

@@ -552,7 +552,7 @@ def kernel_of(allowed: Iterable[str], recent: bool) -> str:
 
 
 def _compile(context: _Context, record: Record, common: dict[str, Any]) -> Event:
-    return Compile(**common, **_pick(record, "mode"))
+    return Compile(**common, **_pick(record, "mode"), **_pick(record, "late", skip_none=True))
 
 
 def _loader(context: _Context, record: Record, common: dict[str, Any]) -> Event:
@@ -612,7 +612,7 @@ def _backward(context: _Context, record: Record, common: dict[str, Any]) -> Even
 
 
 def _forward(context: _Context, record: Record, common: dict[str, Any]) -> Event:
-    values = _pick(record, "grad", "training")
+    values = _pick(record, "grad", "training", "layout")
     if record.d.get("dtype") is not None:
         reason = context.hidden(record)
         values["dtype"] = unknown(reason) if reason else _observed(record.d["dtype" if context.gpu else "ran"])

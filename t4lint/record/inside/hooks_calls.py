@@ -12,6 +12,7 @@ from typing import Any
 
 from . import journal, phantom
 from .frames import caller_is_user, look
+from .hooks_transformers import reentrant
 from .journal import fact
 from .probe import given, wrap
 from .state import state
@@ -61,6 +62,9 @@ def _picked(*names: str) -> Said:
 def _cuda(torch: Any) -> None:
     said(torch.cuda, "empty_cache", "torch.cuda.empty_cache")
     said(torch.autograd, "grad", "torch.autograd.grad")
+    processes: Any = sys.modules.get("torch.multiprocessing")
+    if processes is not None:
+        said(processes, "spawn", "torch.multiprocessing.spawn", _picked("nprocs"))
     sampler: Any = sys.modules.get("torch.utils.data.distributed")
     if sampler is not None:
         name = "torch.utils.data.distributed.DistributedSampler"
@@ -103,7 +107,7 @@ def _operations(torch: Any) -> None:
 
     def filled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         value = args[2] if len(args) > 2 else kwargs.get("value")
-        if isinstance(value, (int, float)) and caller_is_user():
+        if isinstance(value, (int, float)):
             _say_operation("masked_fill", args[0], constant=value)
 
     def full(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -117,8 +121,8 @@ def _operations(torch: Any) -> None:
         if hasattr(value, "dtype"):
             _say_operation("binary_cross_entropy", value)
 
-    wrap(torch.Tensor, "masked_fill", filled)
-    wrap(torch.Tensor, "masked_fill_", filled)
+    wrap(torch.Tensor, "masked_fill", filled, user_only=True)
+    wrap(torch.Tensor, "masked_fill_", filled, user_only=True)
     _wrap_builtin(torch, torch, "full", full)
     wrap(torch.nn.functional, "binary_cross_entropy", entropy)
 
@@ -157,15 +161,14 @@ def _syncs(torch: Any) -> None:
 
     def waits(role: str) -> Any:
         def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if caller_is_user():
-                if not phantom.there() and args[0].device.type != "cpu":
-                    state.counts["waits for the GPU"] += 1
-                fact("sync", look(), role=role, device=args[0].device.type)
+            if not phantom.there() and args[0].device.type != "cpu":
+                state.counts["waits for the GPU"] += 1
+            fact("sync", look(), role=role, device=args[0].device.type)
 
         return before
 
     for name in SYNCS:
-        wrap(torch.Tensor, name, waits(name.strip("_")))
+        wrap(torch.Tensor, name, waits(name.strip("_")), user_only=True)
 
 
 # --- several processes -------------------------------------------------------------------------------------------
@@ -251,7 +254,35 @@ FOLDERS = frozenset({
 
 
 def _checkpointing(module: Any) -> None:
-    said(module.PreTrainedModel, "gradient_checkpointing_enable", "gradient_checkpointing_enable", any_caller=True)
+    def kind(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {"reentrant": reentrant(arguments.get("gradient_checkpointing_kwargs") or {})}
+
+    model = module.PreTrainedModel
+    said(model, "gradient_checkpointing_enable", "gradient_checkpointing_enable", kind, any_caller=True)
+    said(model, "enable_input_require_grads", "enable_input_require_grads", lambda _: {"done": True}, any_caller=True)
+
+
+def _flattening(module: Any) -> None:
+    kind = getattr(module, "DataCollatorWithFlattening", None)
+    if kind is not None:
+        said(kind, "__init__", "transformers.DataCollatorWithFlattening")
+
+
+def _torchao(module: Any) -> None:
+    """By the name of the configuration's class, or of the function that makes one in older releases."""
+
+    def named(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        config = arguments.get("config", arguments.get("apply_tensor_subclass"))
+        return {"config": getattr(config, "__name__", None) or type(config).__name__}
+
+    said(module, "quantize_", "torchao.quantization.quantize_", named)
+
+
+def _float8(module: Any) -> None:
+    def emulated(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {"emulate": bool(getattr(arguments.get("config"), "emulate", False))}
+
+    said(module, "convert_to_float8_training", "torchao.float8.convert_to_float8_training", emulated)
 
 
 HOOKS = {
@@ -260,6 +291,9 @@ HOOKS = {
     "torch.distributed.fsdp": _precision_policies,
     "torch.nn.attention.flex_attention": _flex,
     "torchvision.datasets.vision": _folders,
+    "torchao.float8.float8_linear_utils": _float8,
+    "torchao.quantization.quant_api": _torchao,
+    "transformers.data.data_collator": _flattening,
     "transformers.modeling_utils": _checkpointing,
     "xformers.ops.fmha": _xformers,
 }

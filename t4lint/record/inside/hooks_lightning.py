@@ -31,12 +31,17 @@ def _watch(kind: Any, role: str) -> None:
             return
         given = written(original, args, kwargs)
         precision = str(given.get("precision") or getattr(args[0], "precision", None) or "32-true")
+        mixed = "no" if precision in FULL else MIXED.get(precision)
+        if role == "Trainer":
+            clips = {"gradient_clip_val": given.get("gradient_clip_val"), "precision": mixed}
+            raised = f"{type(error).__name__}: {error}" if error is not None else None
+            journal.emit("call", site, function="lightning.pytorch.Trainer", arguments=clips, raises=raised)
         journal.emit(
             "engine",
             site,
             role=role,
             given=["precision"] if given.get("precision") is not None else [],
-            mixed_precision="no" if precision in FULL else MIXED.get(precision),
+            mixed_precision=mixed,
             accumulation=given.get("accumulate_grad_batches", 1),
         )
 

@@ -7,6 +7,7 @@ hook registered: those make torch.compile warn, and slow every layer down.
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 from . import journal, phantom
@@ -79,7 +80,23 @@ def _say(torch: Any, module: Any, result: Any, before: tuple[dict[str, float], .
         dtype=_most(before[0], after[0], before[2], after[2]),
         ran=_most(before[1], after[1], before[3], after[3]),
         device=first.device.type,
+        layout=_layout(torch, module),
     )
+
+
+_layouts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def _layout(torch: Any, module: Any) -> str:
+    """The memory format of a network of 2-d convolutions, by the first that has one; looked at in its first forward."""
+    found = _layouts.get(module)
+    if found is None:
+        kernels = [it.weight for it in module.modules() if isinstance(it, torch.nn.Conv2d)]
+        # where a dimension is 1 the formats are the same
+        plain = [it for it in kernels if it.shape[1] > 1 and max(it.shape[2:]) > 1]
+        last = any(it.is_contiguous(memory_format=torch.channels_last) for it in plain)
+        found = _layouts[module] = "none" if not kernels else "channels_last" if last else "contiguous"
+    return found
 
 
 def _most(*tables: dict[str, float]) -> str | None:

@@ -93,23 +93,23 @@ def _copies(torch: Any) -> None:
     """`Tensor.to(device)`, `Tensor.cuda()` and `Tensor.cpu()`, where the user's own code calls them."""
 
     def after_to(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
-        if error is None and type(args[0]) is torch.Tensor and caller_is_user():
+        if error is None and type(args[0]) is torch.Tensor:
             asked = kwargs.get("device", args[1] if len(args) > 1 else None)
             if isinstance(asked, (str, int, torch.device)) and not isinstance(asked, bool):
                 non_blocking = kwargs.get("non_blocking", args[3] if len(args) > 3 else False)
                 _say_copy(args[0], result.device.type, non_blocking)
 
     def before_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if type(args[0]) is torch.Tensor and caller_is_user():
+        if type(args[0]) is torch.Tensor:
             _say_copy(args[0], "cuda", kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
 
     def before_cpu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if type(args[0]) is torch.Tensor and caller_is_user():
+        if type(args[0]) is torch.Tensor:
             _say_copy(args[0], "cpu", False)
 
-    wrap(torch.Tensor, "to", None, after_to)
-    wrap(torch.Tensor, "cuda", before_cuda)
-    wrap(torch.Tensor, "cpu", before_cpu)
+    wrap(torch.Tensor, "to", None, after_to, user_only=True)
+    wrap(torch.Tensor, "cuda", before_cuda, user_only=True)
+    wrap(torch.Tensor, "cpu", before_cpu, user_only=True)
 
 
 def _say_copy(tensor: Any, destination: str, non_blocking: Any) -> None:
@@ -250,16 +250,23 @@ def describe(module: Any) -> dict[str, Any]:
 
 
 def _compile(torch: Any) -> None:
-    """Libraries call it at import; only the user's call, or an engine's for it, counts."""
+    """Libraries call it at import; only the user's call, or an engine's for it, counts. `late`: a trainer has the model already."""
 
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any], in_place: bool = False) -> None:
         site = look()
         if site.user and (site.engine or not any(not name.startswith("torch") for name, _ in site.between)):
             state.compiled = True
-            fact("compile", site, mode=kwargs.get("mode"))
+            target = args[0] if args else kwargs.get("model")
+            late = None
+            if isinstance(target, torch.nn.Module):
+                late = target in state.taken and not in_place
+            fact("compile", site, mode=kwargs.get("mode"), late=late)
+
+    def in_place_(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        before(args, kwargs, in_place=True)
 
     wrap(torch, "compile", before)
-    wrap(torch.nn.Module, "compile", before)
+    wrap(torch.nn.Module, "compile", in_place_)
 
 
 def _save(torch: Any) -> None:

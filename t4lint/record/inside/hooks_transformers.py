@@ -12,7 +12,7 @@ from . import journal
 from .frames import Site, look
 from .hooks_setup import ask, describe
 from .probe import wrap
-from .state import configured
+from .state import configured, state
 
 PUBLIC = ("transformers", "trl", "accelerate", "peft", "optimum", "setfit", "sentence_transformers")
 
@@ -125,7 +125,7 @@ def _say_arguments(site: Site, arguments: Any, kwargs: dict[str, Any]) -> None:
         accumulation=read("gradient_accumulation_steps"),
         sequence_length=read("max_length", "max_seq_length"),
         activation_checkpointing=bool(read("activation_checkpointing", "gradient_checkpointing")),
-        reentrant=_reentrant(read("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs")),
+        reentrant=reentrant(read("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs")),
         optimizer=read("optim"),
         workers=read("dataloader_num_workers"),
         pin_memory=read("dataloader_pin_memory"),
@@ -134,7 +134,7 @@ def _say_arguments(site: Site, arguments: Any, kwargs: dict[str, Any]) -> None:
     )
 
 
-def _reentrant(options: Any) -> bool:
+def reentrant(options: Any) -> bool:
     """The kind of checkpointing that these options give: before transformers 5.0 the reentrant one by default."""
     version = getattr(sys.modules.get("transformers"), "__version__", "")
     default = int(str(version).partition(".")[0] or 5) < 5
@@ -144,11 +144,27 @@ def _reentrant(options: Any) -> bool:
 # --- Trainer and Accelerator --------------------------------------------------------------------------------------
 
 
+METRICS = ("compute_metrics", "preprocess_logits_for_metrics")
+
+
 def _trainer(module: Any) -> None:
+    original = module.Trainer.__init__
+
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         journal.fact("evaluation", look())
 
+    def made(args: tuple[Any, ...], kwargs: dict[str, Any], note: Any, result: Any, error: Any) -> None:
+        """Of the arguments only whether there are functions that say what evaluation keeps."""
+        asked = written(original, args, kwargs)
+        if hasattr(asked.get("model"), "parameters"):
+            state.taken.add(asked["model"])
+        functions = {
+            name: getattr(asked[name], "__name__", "function") for name in METRICS if asked.get(name) is not None
+        }
+        _say_call(look(), _public(type(args[0])), functions, error)
+
     wrap(module.Trainer, "evaluation_loop", before)
+    wrap(module.Trainer, "__init__", None, made)
 
 
 def _contexts(accelerator: Any) -> None:

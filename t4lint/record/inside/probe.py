@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import journal
+from .frames import below_root
 
 Before = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 After = Callable[[tuple[Any, ...], dict[str, Any], Any, Any, "BaseException | None"], None]
@@ -30,12 +31,15 @@ def compiling() -> bool:
     return bool(torch.compiler.is_compiling())
 
 
-def around(original: Any, before: Before | None, after: After | None, label: str) -> Any:
-    """`original` with a look before and a look after. The looks may raise only what is no `Exception`: the stop."""
-    is_compiling = _is_compiling()
+def around(original: Any, before: Before | None, after: After | None, label: str, user_only: bool = False) -> Any:
+    """`original` with a look before and a look after. The looks may raise only what is no `Exception`: the stop.
+
+    `user_only`: nothing is looked at where another than the user's own code calls; libraries do so dozens of times in a step.
+    """
+    is_compiling, caller = _is_compiling(), sys._getframe
 
     def probe(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+        if is_compiling() or (user_only and below_root(caller(1).f_code.co_filename) is None):
             return original(*args, **kwargs)
         note = None
         if before is not None:
@@ -79,7 +83,9 @@ def dress(probe: Any, original: Any) -> Any:
     return unseen(probe)
 
 
-def wrap(owner: Any, name: str, before: Before | None = None, after: After | None = None) -> None:
+def wrap(
+    owner: Any, name: str, before: Before | None = None, after: After | None = None, *, user_only: bool = False
+) -> None:
     """Replace `owner.name` by the probe, once. A library without it is left alone."""
     original = inspect.getattr_static(owner, name, None)
     if original is None:
@@ -88,9 +94,9 @@ def wrap(owner: Any, name: str, before: Before | None = None, after: After | Non
     try:
         if isinstance(original, (classmethod, staticmethod)):
             if not getattr(original.__func__, "_t4lint", False):
-                setattr(owner, name, type(original)(around(original.__func__, before, after, label)))
+                setattr(owner, name, type(original)(around(original.__func__, before, after, label, user_only)))
         elif not getattr(original, "_t4lint", False):
-            setattr(owner, name, around(original, before, after, label))
+            setattr(owner, name, around(original, before, after, label, user_only))
     except Exception as error:
         journal.trouble(label, error)
 

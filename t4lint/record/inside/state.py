@@ -55,6 +55,7 @@ class State:
         self.regions = Regions()
         self.stepped: set[str] = set()
         self.replicas: weakref.WeakSet[Any] = weakref.WeakSet()  # modules that DDP keeps alike
+        self.taken: weakref.WeakSet[Any] = weakref.WeakSet()  # models that a trainer has been given
         self.forward_in_no_sync = False  # the last forward of one of them
         self.counts: Counter[str] = Counter()  # since the last step: copies, waits, calls of attention by kernel
 

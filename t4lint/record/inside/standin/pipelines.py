@@ -55,7 +55,7 @@ TEXT_G = {
 def network(name: str, subfolder: str, kind: str) -> dict[str, Any] | None:
     """The configuration of a network or scheduler; `kind` is the class that is asked for."""
     short = name.rpartition("/")[2].lower()
-    if short not in (*SD1, *SD2, *SDXL) and not short.startswith("sdxl-vae"):
+    if short not in (*SD1, *SD2, *SDXL) and not short.startswith(("sdxl-vae", "sd-vae-ft")):
         return None
     if "Scheduler" in kind:
         return (

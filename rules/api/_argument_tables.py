@@ -50,6 +50,8 @@ def takes(library: str, what: str, call: Call) -> bool:
     top, last = call.function.partition(".")[0], call.function.rpartition(".")[2]
     if what == "TrainingArguments":
         return top in ("transformers", "trl", "sentence_transformers") and last in ARGUMENTS
+    if what == "symbol":
+        return top == library and call.role == "symbol"
     if what == "from_pretrained":
         return top == "transformers" and last == "from_pretrained"
     if what == "Trainer":

@@ -1,10 +1,10 @@
-"""An argument that the library no longer takes.
+"""An argument that the library no longer takes, or a name that it no longer has.
 
 ## What happens on a T4
 
 Recipes for T4s are often older than the libraries that a fresh notebook installs. transformers 5 and TRL took many
-arguments out; a call that still gives one ends at once with `TypeError: ... got an unexpected keyword argument`. That
-is no matter of the GPU, but it is the first thing that happens on it.
+arguments out; a call that still gives one ends at once with `TypeError: ... got an unexpected keyword argument`. Names went as well:
+`from transformers import AdamW` is an ImportError. That is no matter of the GPU, but it is the first thing that happens on it.
 
 ## How to fix it
 
@@ -127,8 +127,9 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
         if row.replacement
     ]
     versions = sorted({row.removed_in for row in rows}, key=release)
+    kind, of = ("argument", named(call)) if call.role != "symbol" else ("name", rows[0].library)
     return {
-        "what": f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{named(call)}` any more",
+        "what": f"{listed} {f'is no {kind}' if len(rows) == 1 else f'are no {kind}s'} of `{of}` any more",
         "library": rows[0].library,
         "pronoun": "it" if len(rows) == 1 else "them",
         "version": versions[0] if len(versions) == 1 else f"{', '.join(versions[:-1])} and {versions[-1]}",

@@ -426,9 +426,30 @@ def class_of(call: Call) -> str:
     return str(call.name.rpartition(".")[0].rpartition(".")[2])
 
 
+# names that transformers 4 had and 5 has not: a program that uses one ends where it imports it
+GONE = frozenset({"AdamW", "AutoModelWithLMHead", "AutoModelForVision2Seq"}) | {
+    f"{name}FeatureExtractor"
+    for name in (
+        "ViT", "Segformer", "Detr", "Beit", "CLIP", "ConvNext", "DeiT", "DPT", "VideoMAE", "Yolos", "Donut", "LayoutLMv2", "LayoutLMv3",
+        "MaskFormer", "Vilt",
+    )
+}  # fmt: skip
+
+
+def say_symbol(call: Call, library: str, name: str) -> None:
+    """A name of a library is used that not every version has; not where the import may have another way out."""
+    from t4lint.libraries.torch_distributed import mentioned
+
+    if not mentioned(call.machine, "ImportError", "AttributeError"):
+        call.machine.emit(CallEvent, "symbol", function=f"{library}.{name}", arguments={name: Const(None)})
+
+
 @calls("transformers.*")
 def anything(call: Call) -> Abstract:
     last = call.name.rpartition(".")[2]
+    name = class_of(call) if last in ("from_pretrained", "from_config") else last
+    if name in GONE and call.name.count(".") <= 2:
+        say_symbol(call, "transformers", name)
     if last == "from_pretrained" and is_model_class(class_of(call)):
         return load_model(call, class_of(call))
     if last == "from_config" and is_model_class(class_of(call)):

@@ -127,9 +127,12 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
         if row.replacement
     ]
     versions = sorted({row.removed_in for row in rows}, key=release)
-    kind, of = ("argument", named(call)) if call.role != "symbol" else ("name", rows[0].library)
+    if call.role == "symbol":
+        text = f"`{rows[0].library}` has no {listed} any more"
+    else:
+        text = f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{named(call)}` any more"
     return {
-        "what": f"{listed} {f'is no {kind}' if len(rows) == 1 else f'are no {kind}s'} of `{of}` any more",
+        "what": text,
         "library": rows[0].library,
         "pronoun": "it" if len(rows) == 1 else "them",
         "version": versions[0] if len(versions) == 1 else f"{', '.join(versions[:-1])} and {versions[-1]}",

@@ -6,6 +6,9 @@ With torchrun's static rendezvous (the one that it uses unless `--rdzv_backend` 
 number. `--node_rank` is 0 unless it is given, so every node believes that it is the first: each opens the store, and no
 rank of the others ever joins. The job waits until the rendezvous times out.
 
+So it is with `srun torchrun --node_rank $SLURM_NODEID`: the shell of the batch script fills the variable in before `srun` starts
+anything, and on the node that runs the batch script it is 0. In double quotes (`srun bash -c "..."`) it is no different.
+
 ## How to fix it
 
 `--node_rank="$NODE_RANK"`, set differently on each node; under Slurm `srun bash -c 'torchrun --node_rank=$SLURM_NODEID
@@ -30,6 +33,7 @@ from collections.abc import Iterator
 from t4lint.rule import Candidate, rule
 from t4lint.trace import FALSE, Fact, Launch, Trace
 
+FILLED_IN_EARLY = "filled in by the batch script, where it is 0"  # so the value notes
 TORCHRUN = ("torchrun", "torch.distributed.launch")
 
 
@@ -37,17 +41,25 @@ TORCHRUN = ("torchrun", "torch.distributed.launch")
     name="node-rank-missing-or-frozen",
     severity="error",
     summary="Every node is started as node 0",
-    message="{nodes} nodes are started without `--node_rank`, which is 0 unless it is given: all of them are the first "
-    "node, and wait for the others.",
+    message="{nodes} nodes are started {how}: all of them are the first node, and wait for the others.",
     help='Give each node its number, `--node_rank="$NODE_RANK"`, or use `--rdzv_backend=c10d` with `--rdzv_endpoint`.',
     triggers=("nnodes",),
     reads=(Launch,),
 )
 def node_rank_missing_or_frozen(trace: Trace) -> Iterator[Candidate]:
     for launch in trace.all(Launch):
-        if launch.launcher in TORCHRUN:
-            several = launch.nodes.test(lambda nodes: nodes > 1)
-            yield Candidate(launch, several & _presumed(launch), blame=launch.nodes, words={"nodes": launch.nodes.it})
+        several = launch.nodes.test(lambda nodes: nodes > 1)
+        words = {"nodes": launch.nodes.it, "how": "without `--node_rank`, which is 0 unless it is given"}
+        if _filled_in_early(launch):
+            words["how"] = "with a rank that the batch script fills in, where it is 0"
+            yield Candidate(launch, several, blame=launch.node_rank, words=words)
+        elif launch.launcher in TORCHRUN:
+            yield Candidate(launch, several & _presumed(launch), blame=launch.nodes, words=words)
+
+
+def _filled_in_early(launch: Launch) -> bool:
+    """`srun torchrun --node_rank $SLURM_NODEID`: the shell of the batch script puts its own number there, for all nodes."""
+    return any(origin.note.endswith(FILLED_IN_EARLY) for origin in launch.node_rank.origins)
 
 
 def _presumed(launch: Launch) -> Fact:

@@ -22,6 +22,8 @@ def said(word: Word, name: str) -> Value:
     origins = (Origin(how, note, word.location),)  # type: ignore[arg-type]
     if word.text is None:
         return unknown(word.why or f"{name} is not known", origins)
+    if word.why:  # what gave the text
+        origins = (Origin("environment", word.why, word.location),)
     return Value(word.text, origins)
 
 

@@ -11,6 +11,7 @@ from t4lint.trace import NOT_SAID, Location, Value
 
 Kind = Literal["python", "shell"]
 UNKNOWN_TEXT = "\ufffd"  # stands in a text for a part of it that is not known
+FILLED_IN_EARLY = "filled in by the batch script, where it is 0"  # of a word that has a text all the same
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from t4lint.sources import containers, disk
-from t4lint.sources.document import UNKNOWN_TEXT, Container, Document, Kind, LaunchCommand, ShellFragment, Word
+from t4lint.sources.document import (
+    FILLED_IN_EARLY,
+    UNKNOWN_TEXT,
+    Container,
+    Document,
+    Kind,
+    LaunchCommand,
+    ShellFragment,
+    Word,
+)
 from t4lint.sources.files import display_path, read
 from t4lint.sources.fragments import SHELLS
 from t4lint.sources.launchers import (
@@ -592,9 +601,11 @@ class _Shell:
         if written is not None and written.type in ("string", "raw_string") and '\\"' not in inside:
             start, end = written.start_byte + 1, written.end_byte - 1
             fixed = self.now.fixed
-            self.nested(inside, self.now.at(start, end)[0], fixed, written.type == "string")
+            self.nested(
+                inside, self.now.at(start, end)[0], fixed, written.type == "string", written.type == "raw_string"
+            )
         else:
-            self.nested(code.text, 0, self.now.span(node))
+            self.nested(code.text, 0, self.now.span(node), inner=True)
         self.scope, self.wrapping = outer, before
 
     # --- other scripts -------------------------------------------------------------------------------------------
@@ -742,10 +753,12 @@ class _Shell:
         words = self.words(node)
         return len(words) == 1 and text_of(words[0]) == code.word.text and code.word.text is not None
 
-    def nested(self, text: str, base: int, fixed: tuple[int, int] | None, deferred: bool = False) -> None:
+    def nested(
+        self, text: str, base: int, fixed: tuple[int, int] | None, deferred: bool = False, inner: bool = False
+    ) -> None:
         if text.strip() and len(self.running) < MAX_CALLS:
             self.running.append("")
-            self.code(Code(text, base, fixed, deferred))
+            self.code(Code(text, base, fixed, deferred, inner or self.now.inner))
             self.running.pop()
 
     def change_folder(self, tokens: Sequence[Token]) -> None:
@@ -766,6 +779,8 @@ class _Shell:
         if len(self.launches) >= MAX_LAUNCHES:
             return
         where = self.places.location(*self.now.span(node))
+        if start.under_srun and not self.now.inner:
+            start.flags = {name: _filled_in_early(name, word) for name, word in start.flags.items()}
         environment = {
             name: self.environment_word(variable, node)
             for name, variable in self.scope.variables.items()
@@ -916,6 +931,16 @@ _SLURM = {
     "gpus-per-node": ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"),
     "gpus": ("SLURM_GPUS",),
 }
+
+
+def _filled_in_early(name: str, word: Word) -> Word:
+    """The rank of a node that the batch script fills in before `srun` starts anything: there it is 0, for all nodes."""
+    if name not in ("node_rank", "machine_rank") or word.text is not None:
+        return word
+    found = re.match(r"\$(SLURM_PROCID|SLURM_NODEID) is not set in ", word.why)
+    return Word("0", word.location, f"${found[1]}, {FILLED_IN_EARLY}") if found else word
+
+
 _LONG = {"N": "nodes", "n": "ntasks", "c": "cpus_per_task"}
 
 

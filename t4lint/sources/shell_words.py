@@ -83,9 +83,16 @@ def text_of(scalar: Scalar) -> str | None:
 class Code:
     """A piece of bash that was parsed, and where it stands in the file."""
 
-    __slots__ = ("_offsets", "base", "data", "deferred", "fixed")
+    __slots__ = ("_offsets", "base", "data", "deferred", "fixed", "inner")
 
-    def __init__(self, text: str, base: int = 0, fixed: tuple[int, int] | None = None, deferred: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        base: int = 0,
+        fixed: tuple[int, int] | None = None,
+        deferred: bool = False,
+        inner: bool = False,
+    ) -> None:
         # A backslash at the end of a line with \r\n continues it; elsewhere \r is a space. Lengths stay as they are.
         text = text.replace("\\\r\n", " \\\n").replace("\r\n", " \n")
         self.data = text.encode("utf-8", "replace")
@@ -94,6 +101,7 @@ class Code:
         self.deferred = (
             deferred  # the inside of a double-quoted string: `\$X` is expanded by the shell that is given it
         )
+        self.inner = inner  # handed over as it is: its variables are those of the shell that is given it
         self._offsets = None if len(self.data) == len(text) else _offsets(text)
 
     def span(self, node: Node) -> tuple[int, int]:

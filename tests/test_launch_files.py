@@ -46,11 +46,108 @@ class Found:
     def exact(self) -> None:
         """Every known word stands at its place as it is."""
         for command in self.launches:
-            for word in (*command.arguments, *command.launcher_flags.values(), *command.environment.values()):
+            given = [it for name, it in command.environment.items() if not name.startswith(("PET_", "WORLD_SIZE"))]
+            for word in (*command.arguments, *command.launcher_flags.values(), *given):
                 assert word.text is None or word.text == "true" or self.at(word.location) == word.text, word
 
     def environment(self, command: LaunchCommand) -> dict[str, str | None]:
         return {name: word.text for name, word in command.environment.items()}
+
+
+# --- jobs whose operator knows the layout -------------------------------------------------------------------------
+
+POD = "template: {spec: {containers: [{name: c, image: i, command: [%s], resources: {limits: {nvidia.com/gpu: 2}}}]}}"
+PYTORCH_JOB = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+spec:
+  pytorchReplicaSpecs:
+    Master: {replicas: 1, %s}
+    Worker: {replicas: 3}
+"""
+TRAIN_JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer: {%s, command: [torchrun, train.py]}
+"""
+MPI_JOB = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+spec:
+  slotsPerWorker: 2
+  mpiReplicaSpecs:
+    Launcher: {replicas: 1, %s}
+    Worker: {replicas: 3}
+"""
+VOLCANO = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+spec:
+  plugins: %s
+  tasks:
+    - {replicas: 1, name: master, %s}
+    - {replicas: 2, name: worker}
+"""
+PLAIN = """
+apiVersion: batch/v1
+kind: Job
+spec: {completions: 4, %s}
+"""
+Layout = tuple[int | None, int | None]
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        (PYTORCH_JOB % (POD % "python, train.py"), (4, 1)),
+        (PYTORCH_JOB % (POD % "torchrun, train.py"), (4, 2)),  # as many processes as the pod has GPUs
+        (PYTORCH_JOB % (POD % "torchrun, --nnodes=2, --nproc_per_node=1, train.py"), (2, 1)),
+        (PYTORCH_JOB.replace("spec:", "spec:\n  nprocPerNode: '1'", 1) % (POD % "torchrun, train.py"), (4, 1)),
+        (PYTORCH_JOB.replace("spec:", "spec:\n  elasticPolicy: {minReplicas: 1}", 1) % (POD % "torchrun, train.py"), (None, 2)),
+        (PYTORCH_JOB.replace("3}", "$NODES}") % (POD % "python, train.py"), (None, 1)),
+        (TRAIN_JOB % "numNodes: 3, resourcesPerNode: {limits: {nvidia.com/gpu: 2}}", (3, 2)),
+        (TRAIN_JOB % "numNodes: 3, numProcPerNode: 4", (3, 4)),
+        (TRAIN_JOB % "numProcPerNode: 4", (None, 4)),  # the runtime says how many nodes
+        (MPI_JOB % (POD % "mpirun, -np, '6', python, train.py"), (3, 2)),
+        (MPI_JOB % (POD % "mpirun, python, train.py"), (3, 2)),
+        (VOLCANO % ("{pytorch: ['--master=master']}", POD % "python, train.py"), (3, 1)),
+        (VOLCANO % ("{svc: []}", POD % "python, train.py"), (1, 1)),
+        (PLAIN % (POD % "python, train.py"), (1, 1)),
+    ],
+)  # fmt: skip
+def test_layout_of_a_job(text: str, layout: Layout, tmp_path: Path) -> None:
+    command = Found(tmp_path, "job.yaml", text).one()
+    assert (command.nodes.it, command.processes_per_node.it) == layout
+    assert command.in_container
+
+
+def test_what_an_operator_gives_its_pods(tmp_path: Path) -> None:
+    job = Found(tmp_path, "job.yaml", PYTORCH_JOB % (POD % "torchrun, train.py")).one()
+    said = {name: word.text for name, word in job.environment.items()}
+    assert said["WORLD_SIZE"] == said["PET_NNODES"] == "4" and said["PET_NPROC_PER_NODE"] == "2"
+    assert said["MASTER_ADDR"] is None and said["PET_NODE_RANK"] is None  # which only the running pod knows
+    volcano = Found(tmp_path, "job.yaml", VOLCANO % ("{pytorch: []}", POD % "torchrun, train.py")).one()
+    assert "MASTER_ADDR" in volcano.environment and "PET_MASTER_ADDR" not in volcano.environment
+
+
+@pytest.mark.parametrize(
+    ("command", "layout"),
+    [
+        ("mpirun -np 4 -H a:2,b:2 python train.py", (2, 2)),
+        ("mpirun -np 4 python train.py", (1, 4)),
+        ("mpiexec -n 4 -ppn 2 python train.py", (2, 2)),
+        ("horovodrun -np 4 -H a:2,b:2 python train.py", (2, 2)),
+        ("mpirun -np 4 --hostfile hosts python train.py", (None, None)),
+        ("mpirun python train.py", (1, None)),
+        ("mpirun -np $N python train.py", (1, None)),
+        ("srun -N 2 --ntasks-per-node=4 python train.py", (2, 4)),
+    ],
+)
+def test_layout_of_mpi(command: str, layout: Layout, tmp_path: Path) -> None:
+    found = Found(tmp_path, "Makefile", f"train:\n\t{command}\n").one()
+    assert (found.nodes.it, found.processes_per_node.it) == layout
 
 
 # --- YAML --------------------------------------------------------------------------------------------------------
@@ -138,7 +235,7 @@ def test_kubernetes(tmp_path: Path) -> None:
     assert found.said(first.arguments) == [
         ("--bf16", "--bf16"), ("True", "True"), ("--name", "--name"), ("a b", "a b"), ("--rank", "--rank"), (None, "$(RANK)"),
     ]  # fmt: skip
-    assert found.environment(first) == {"NCCL_DEBUG": "INFO"}
+    assert found.environment(first)["NCCL_DEBUG"] == "INFO"
     assert found.said(second.arguments) == [("--lr", "--lr"), ("1e-4", "1e-4")]
     assert second.where.line == 30
     assert found.said(third.arguments) == [("--only-args", "--only-args")]

@@ -41,7 +41,16 @@ from t4lint.trace import Fact, Launch, Step, Trace, Wrap
     message="With {nodes} nodes every optimizer step sends gradients for about {communication:.1f} s and computes for about "
     "{compute:.1f} s, so the T4s wait for the network.",
     help="Stay inside one node, or send less: LoRA, more accumulation under `no_sync()`, fp16 gradients (`fp16_compress_hook`), ZeRO-1.",
-    triggers=("DistributedDataParallel", "DDP", "nnodes", "num_machines", "Trainer", "accelerate"),
+    triggers=(
+        "DistributedDataParallel",
+        "DDP",
+        "nnodes",
+        "num_machines",
+        "replicas",
+        "numNodes",
+        "Trainer",
+        "accelerate",
+    ),
     reads=(Wrap, Launch, Step),
 )
 def ddp_across_nodes(trace: Trace) -> Iterator[Candidate]:

@@ -44,7 +44,16 @@ SIXTEEN_BIT = ("fp16", "bf16")
     summary="DDP sends float32 gradients over a slow network",
     message="DDP sends 4 bytes for each gradient over {gbps:g} Gbit/s, although the arithmetic runs in 16 bits.",
     help="Register `fp16_compress_hook`, which sends 2 bytes each.",
-    triggers=("DistributedDataParallel", "DDP", "nnodes", "num_machines", "Trainer", "accelerate"),
+    triggers=(
+        "DistributedDataParallel",
+        "DDP",
+        "nnodes",
+        "num_machines",
+        "replicas",
+        "numNodes",
+        "Trainer",
+        "accelerate",
+    ),
     reads=(Wrap, Launch, Step, Engine, Autocast, Call),
     default=False,
 )

@@ -37,7 +37,7 @@ NAMES = ("FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "NCCL_NET_PLUGIN", "NCCL_NET",
     summary="EFA adapters that NCCL is not told of",
     message="{instance} has an EFA adapter, and nothing lets NCCL use it between {nodes} nodes.",
     help="Install aws-ofi-nccl, attach the interface with EFA, and look for `NET/OFI` in NCCL's log.",
-    triggers=("nnodes", "num_machines", "num_nodes", "hostfile"),
+    triggers=("nnodes", "num_machines", "replicas", "numNodes", "num_nodes", "hostfile"),
     reads=(Launch, EnvironmentVariable, ProcessGroup),
     default=False,
 )

@@ -59,7 +59,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     message="{nodes} nodes are started and `MASTER_ADDR` is exported, but {launcher} does not read it: without "
     "`--master_addr` every node waits for the others at 127.0.0.1.",
     help='Hand it over: `--master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT"`.',
-    triggers=("MASTER_ADDR",),
+    triggers=("MASTER_ADDR", "batch.volcano.sh"),
     reads=(Launch,),
     fix="safe",
     fixes=_fixes,

@@ -15,7 +15,8 @@ name on each node from `ip route get`.
 ## When it is right to ignore it
 
 When all nodes come from one image and the name was looked up there. A prefix without a number (`ens`, `eth`) and an
-exclusion list are not reported; neither is a program with a single process.
+exclusion list are not reported; neither is a program with a single process, nor `eth0` in pods of Kubernetes with a network of
+their own, which have no other name for it.
 
 ## Sources
 
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import EnvironmentVariable, Launch, Trace
+from t4lint.trace import EnvironmentVariable, Fact, Launch, Trace, Value
 from t4lint.trace.questions import any_launch, settings_of, several_nodes
 
 NAME = "NCCL_SOCKET_IFNAME"
@@ -49,7 +50,7 @@ def nccl_interface_hard_coded(trace: Trace) -> Iterator[Candidate]:
     several = nodes | any_launch(trace, lambda launch: launch.processes_per_node.test(lambda count: count > 1))
     for event, value in settings_of(trace, NAME):
         loopback = value.it == "lo"
-        wrong = nodes if loopback else several & value.test(_one_name)
+        wrong = nodes if loopback else several & value.test(_one_name) & Fact(not _of_a_pod(trace, value))
         yield Candidate(
             event,
             wrong,
@@ -69,3 +70,10 @@ def _one_name(text: object) -> bool:
     value = str(text).strip()
     names = value.lstrip("=").split(",")
     return bool(value) and not value.startswith("^") and all(any(letter.isdigit() for letter in name) for name in names)
+
+
+def _of_a_pod(trace: Trace, value: Value) -> bool:
+    """`eth0` in a pod with a network of its own: the kubelet calls its interface so on every node."""
+    launches = list(trace.all(Launch))
+    pods = bool(launches) and all(launch.network.it == "flat" for launch in launches)
+    return pods and str(value.it).lstrip("=") == "eth0"

@@ -15,7 +15,8 @@ NCCL_SOCKET_IFNAME=^lo,docker,br-,veth,virbr,tun,cali,flannel,cni`.
 ## When it is right to ignore it
 
 On plain virtual machines with one interface, where leaving it unset is usually right; the finding is a note there,
-and a warning where a container or an overlay network is in sight.
+and a warning for containers in the network of their host. A pod of Kubernetes, or a container with a network of its own, has
+one interface only.
 
 ## Sources
 
@@ -45,7 +46,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     summary="Several nodes without a choice of network interface for NCCL",
     message="{nodes} nodes are started without `NCCL_SOCKET_IFNAME`, so NCCL uses every network interface that it finds{also}.",
     help="Exclude what must not be used: `export NCCL_SOCKET_IFNAME=^lo,docker,br-,veth,virbr,tun,cali,flannel,cni`.",
-    triggers=("nnodes", "num_machines", "num_nodes", "hostfile", "nproc"),
+    triggers=("nnodes", "num_machines", "replicas", "numNodes", "num_nodes", "hostfile", "nproc"),
     reads=(Launch, EnvironmentVariable, ProcessGroup),
     fix="unsafe",
     fixes=_fixes,
@@ -56,7 +57,8 @@ def nccl_interface_unset(trace: Trace) -> Iterator[Candidate]:
     for launch in trace.all(Launch):
         several = launch.nodes.test(lambda nodes: nodes > 1)
         unset = FALSE if NAME in launch.environment or not uses_nccl(trace) else never_set
-        contained = launch.in_container.it is True
+        # a pod, or a container with a network of its own, has one interface
+        contained = launch.in_container.it is True and launch.network.it not in ("flat", "bridge")
         yield Candidate(
             launch,
             several & unset,

@@ -36,7 +36,7 @@ TUNED = frozenset({"AWS", "GCP"})  # providers whose network cards NCCL knows
     summary="One TCP stream between nodes",
     message="NCCL sends through one TCP stream on {provider}, which may not fill the link between {nodes} nodes.",
     help="Try `NCCL_SOCKET_NTHREADS=2` and `NCCL_NSOCKS_PERTHREAD=4`, and compare step times.",
-    triggers=("nnodes", "num_machines", "num_nodes", "hostfile"),
+    triggers=("nnodes", "num_machines", "replicas", "numNodes", "num_nodes", "hostfile"),
     reads=(Launch, EnvironmentVariable, ProcessGroup),
     default=False,
 )

@@ -222,8 +222,17 @@ class Session:
         started += self.started_in_folders()
         launched = [file for file in [*python, *started] if self.starts(file)]
         alone = [file for file in files if file in launching and display_path(file, self.options.cwd) in self.alone]
+        alone += self.jobs_alone()
         later = dict.fromkeys([*launched, *scripts, *started, *python, *alone])
         yield from (file for file in later if file not in starters)
+
+    def jobs_alone(self) -> list[Path]:
+        """The manifests of jobs below the folders that were named, where what they start is no file of the project."""
+        for root in dict.fromkeys(self.root_of(folder) for folder in self.folders):
+            self.launches_of(root)
+        paths = [path for path, found in self.alone.items() if any(launch.in_container for launch in found)]
+        files = [disk.real(self.options.cwd / path) for path in paths if path.lower().endswith((".yaml", ".yml"))]
+        return [it for it in files if any(it.is_relative_to(disk.real(folder)) for folder in self.folders)]
 
     def ordered(self, files: Sequence[Path]) -> list[Path]:
         """All scripts in their order. Those that start others by commands are run for these, and again in their parts."""

@@ -54,6 +54,8 @@ class ShellFragment:
     positions: PositionMap
     in_container: bool = False
     container: Container | None = None
+    pods: Value = NOT_SAID  # how many pods of a job run the commands, or are workers of its `mpirun`
+    slots: Value = NOT_SAID  # processes in each of them that an MPI job allows
 
     @property
     def text(self) -> str:

@@ -26,6 +26,7 @@ from t4lint.sources.fragments import (
     expressions,
     text_of,
 )
+from t4lint.sources.jobs import Job, job_of
 from t4lint.sources.positions import Lines, TextBuilder, split_lines
 
 # A list under these is a script, line by line; under those a command, word by word.
@@ -47,6 +48,7 @@ class _Around:
     container: Container | None = None
     kind: str = ""  # "compose" or "kubernetes", where the file says that it is one
     pod: Mapping[str, ConfigNode] = field(default_factory=dict)
+    job: Job = field(default_factory=Job)
 
 
 def fragments(document: Document) -> list[ShellFragment]:
@@ -56,7 +58,9 @@ def fragments(document: Document) -> list[ShellFragment]:
         return []
     walker = _Walker(document)
     for root in config.documents:
-        walker.walk(root, _Around(kind=_kind(root)))
+        job = job_of(root)
+        trains = root.find("spec.trainer") is not None and bool(job.variables)
+        walker.walk(root, _Around(kind=_kind(root), job=job, in_container=trains))
     return walker.found
 
 
@@ -156,6 +160,13 @@ class _Walker:
 
     def preamble(self, around: _Around) -> TextBuilder:
         builder = TextBuilder()
+        for given in around.job.variables:
+            place = given.where.key or given.where.location
+            builder.fill(f"export {given.name}=")
+            builder.stand_in(
+                given.value or f"${given.name}_OF_THE_POD", place.line, place.column, place.end_line, place.end_column
+            )
+            builder.fill("\n")
         for name, value, start in around.exports:
             text = self.text(value)
             if len(text) == 1 and isinstance(text[0], Written):
@@ -167,7 +178,8 @@ class _Walker:
     def fragment(self, builder: TextBuilder, around: _Around) -> None:
         path = self.document.path
         fragment = ShellFragment(
-            path, self.document.file, builder.build(path), around.in_container, around.container
+            path, self.document.file, builder.build(path), around.in_container, around.container,
+            around.job.pods, around.job.slots,
         )  # fmt: skip
         self.found.append(fragment)
 

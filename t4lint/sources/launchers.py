@@ -44,6 +44,9 @@ class Start:
     in_container: bool = False
     container: Sequence[Token] = ()  # the command that starts the container
     runs_scripts: bool = False  # of a wrapper: `uv run train.py`
+    mpi: Sequence[Token] = ()  # the `mpirun` that starts it, with its flags
+    pods: Value = NOT_SAID  # how many pods of a job run it, or are workers of its `mpirun`
+    slots: Value = NOT_SAID  # processes that an MPI job allows in each of them
     program: str = ""  # of an installed library, where the command starts one: see `programs.py`
 
 
@@ -94,6 +97,7 @@ _VARIABLE_FLAGS = {
     **dict.fromkeys(("docker", "podman", "nvidia-docker", "singularity", "apptainer"), ("-e", "--env")),
     **dict.fromkeys(("mpirun", "mpiexec"), ("-x",)),
 }
+_MPI = frozenset({"mpirun", "mpiexec", "horovodrun"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
 
@@ -122,6 +126,8 @@ def unwrap(tokens: Sequence[Token], commands: Collection[str] = ()) -> tuple[lis
         if name in _CONTAINERS:
             wrapping.in_container = True
             wrapping.container = wrapping.container or rest[:inner]
+        if name in _MPI:
+            wrapping.mpi = rest[:inner]
         wrapping.runs_scripts = name in _RUN_SCRIPTS
         if name == "srun":
             wrapping.under_srun = True
@@ -402,7 +408,11 @@ def _included(word: Word, text: str) -> tuple[Value, Value]:
 
 
 def _plain(start: Start, where: Location) -> tuple[Value, Value]:
-    """`python`, which `srun` may start many times."""
+    """`python`, which `srun`, `mpirun` or a job's pods may start many times."""
+    if start.mpi and not start.under_srun:
+        return _mpi(start, where)
+    if not start.under_srun and start.pods != NOT_SAID:
+        return start.pods, _default(1, "processes in a pod", where, start.flags)
     if not start.under_srun:
         return _default(1, "nodes", where, start.flags), _default(1, "processes", where, start.flags)
     slurm = start.slurm
@@ -417,6 +427,36 @@ def _plain(start: Start, where: Location) -> tuple[Value, Value]:
     if tasks.known and nodes.known and nodes.it:
         return nodes, Value(max(tasks.it // nodes.it, 1), (*tasks.origins, *nodes.origins))
     return nodes, unknown(tasks.unknown or nodes.unknown, (*tasks.origins, *nodes.origins))
+
+
+_NP = ("-np", "-n", "--np", "-c", "--n")
+_EACH = ("-npernode", "--npernode", "-N", "-ppn", "--ppn")
+_HOSTS = ("-H", "-host", "--host", "-hosts", "--hosts")
+_HOSTFILE = ("-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f")
+
+
+def _mpi(start: Start, where: Location) -> tuple[Value, Value]:
+    """`mpirun -np 4 -H a:2,b:2`: a total, over the hosts that it is given. Without hosts it is one, outside of a batch system."""
+    given = {before.text: token for before, token in pairwise(start.mpi) if before.text.startswith("-")}
+    said = [next((given[name] for name in names if name in given), None) for names in (_NP, _EACH, _HOSTS, _HOSTFILE)]
+    total_word, each_word, hosts, hostfile = said
+    total = _number(total_word.word, "-np") if total_word else NOT_SAID
+    each = _number(each_word.word, "-npernode") if each_word else start.slots
+    if hosts is not None and hosts.word.text:
+        nodes = _said(len({host.partition(":")[0] for host in hosts.word.text.split(",")}), hosts.text, hosts.word)
+    elif start.pods != NOT_SAID:
+        nodes = start.pods
+    elif hosts is not None or hostfile is not None or start.slurm:
+        nodes = unknown("the hosts of mpirun are not known")
+    elif each_word is not None and total.known and each.known and each.it:
+        return Value(max(total.it // each.it, 1), (*total.origins, *each.origins)), each
+    else:
+        nodes = _default(1, "hosts of mpirun", where, start.flags)
+    if total_word is None:
+        return nodes, each if each != NOT_SAID else unknown("nothing says how many processes mpirun starts")
+    if total.known and nodes.known:
+        return nodes, Value(max(total.it // max(nodes.it, 1), 1), (*total.origins, *nodes.origins))
+    return nodes, each if each_word is not None else unknown("the processes of mpirun are not known", total.origins)
 
 
 def _default(number: int, what: str, where: Location, flags: Mapping[str, Word]) -> Value:

@@ -580,10 +580,13 @@ class _Shell:
     def wrap(self, start: Start, wrapping: Start | None) -> None:
         outer = [known for known in (self.wrapping, wrapping) if known is not None]
         start.slurm = dict(self.slurm)
+        if isinstance(self.document, ShellFragment):
+            start.pods, start.slots = self.document.pods, self.document.slots
         for known in outer:
             start.under_srun = start.under_srun or known.under_srun
             start.in_container = start.in_container or known.in_container
             start.container = start.container or known.container
+            start.mpi = start.mpi or known.mpi
             for name, word in known.slurm.items():
                 start.slurm[_LONG.get(name, name)] = word
 

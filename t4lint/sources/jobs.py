@@ -1,0 +1,139 @@
+"""What the operators of Kubernetes give the pods of a job beside what its manifest says.
+
+Kubeflow's Trainer (`TrainJob`) and training operator (`PyTorchJob`) set `PET_NNODES` and the rest for torchrun, and the latter
+`MASTER_ADDR`, `RANK` and `WORLD_SIZE` for programs that make their process group themselves, where `WORLD_SIZE` counts pods;
+Volcano's plugin `pytorch` does the same. Read from kubeflow/trainer (`runtime/framework/plugins/torch`), kubeflow/training-operator
+(`controller.v1/pytorch/envvar.go`) and Volcano's `plugins/distributed-framework/pytorch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from t4lint.sources.configs import ConfigNode
+from t4lint.trace import NOT_SAID, Origin, Value, unknown
+
+_GPU = "nvidia.com/gpu"
+_WAITING = ("PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
+
+
+class Given(NamedTuple):
+    """A variable that an operator sets: its value, None where only the running job knows it, and the key that says so."""
+
+    name: str
+    value: str | None
+    where: ConfigNode
+
+
+class Job(NamedTuple):
+    """A job of an operator: what its pods are given, how many of them run the command (or are MPI's workers), and the
+    processes in each that MPI may start."""
+
+    variables: tuple[Given, ...] = ()
+    pods: Value = NOT_SAID
+    slots: Value = NOT_SAID
+
+
+def job_of(root: ConfigNode) -> Job:
+    """What the operator of a job makes of it; nothing for other manifests."""
+    variables = given_by_operator(root)
+    counted = next((it for it in variables if it.name in ("WORLD_SIZE", "PET_NNODES")), None)
+    if counted is not None:
+        return Job(variables, _count(counted.value, counted.where, "the job has {} pods"))
+    workers, slots = root.find("spec.mpiReplicaSpecs.Worker.replicas"), root.find("spec.slotsPerWorker")
+    if workers is None:
+        return Job(variables)
+    each = NOT_SAID if slots is None else _count(_text(slots), slots, "slotsPerWorker: {}")
+    return Job((), _count(_text(workers), workers, "the job has {} workers"), each)
+
+
+def _count(text: str | None, node: ConfigNode, note: str) -> Value:
+    origin = (Origin("key", note.format(text or "?"), node.key or node.location),)
+    if text is None or not text.isdecimal() or len(text) > 6:
+        return unknown("the manifest does not say how many pods", origin)
+    return Value(int(text), origin)
+
+
+def given_by_operator(job: ConfigNode) -> tuple[Given, ...]:
+    """The variables of each pod that the operator of a job sets; empty for what is no such job."""
+    kind = _text(job.entries.get("kind"))
+    if kind == "TrainJob":
+        return tuple(_train_job(job))
+    if kind == "PyTorchJob":
+        return tuple(_pytorch_job(job))
+    if kind == "Job" and _text(job.entries.get("apiVersion")).startswith("batch.volcano.sh"):
+        return tuple(_volcano_job(job))
+    return ()
+
+
+def _train_job(job: ConfigNode) -> Iterator[Given]:
+    """Only where a command is written: it is torchrun's, or that of a runtime for torch."""
+    trainer = job.find("spec.trainer")
+    if trainer is None:
+        return
+    nodes, each = trainer.entries.get("numNodes"), trainer.entries.get("numProcPerNode")
+    gpus = _gpus(trainer.entries.get("resourcesPerNode"))
+    yield from _torchrun(_text(nodes) or None, _text(each) or "auto", gpus, trainer, nodes or trainer, each or trainer)
+
+
+def _pytorch_job(job: ConfigNode) -> Iterator[Given]:
+    replicas = job.find("spec.pytorchReplicaSpecs")
+    if replicas is None:
+        return
+    count = _sum(replicas.entries.values())
+    each = job.find("spec.nprocPerNode")
+    gpus = next((found for spec in replicas.entries.values() if (found := _pod_gpus(spec)) is not None), None)
+    if job.find("spec.elasticPolicy") is not None:
+        count = None  # between minReplicas and maxReplicas
+    yield from _torchrun(count, _text(each) or "auto", gpus, replicas, replicas, each or replicas)
+    yield from _by_hand(count, replicas)
+
+
+def _volcano_job(job: ConfigNode) -> Iterator[Given]:
+    tasks, plugin = job.find("spec.tasks"), job.find("spec.plugins.pytorch")
+    if tasks is not None and plugin is not None:
+        yield from _by_hand(_sum(tasks.items), tasks)
+
+
+def _torchrun(
+    nodes: str | None, each: str, gpus: ConfigNode | None, job: ConfigNode, at: ConfigNode, each_at: ConfigNode
+) -> Iterator[Given]:
+    yield Given("PET_NNODES", nodes if nodes is not None and nodes.isdecimal() else None, at)
+    if each == "auto" and gpus is not None and _text(gpus).isdecimal():
+        each, each_at = _text(gpus), gpus
+    yield Given("PET_NPROC_PER_NODE", each if each.isdecimal() or each in ("auto", "gpu") else None, each_at)
+    for name in _WAITING:
+        yield Given(name, None, job)
+
+
+def _by_hand(pods: str | None, at: ConfigNode) -> Iterator[Given]:
+    """`RANK` and `MASTER_PORT` too, which are not known in a manifest and which nothing is judged by."""
+    yield Given("MASTER_ADDR", None, at)
+    yield Given("WORLD_SIZE", pods, at)
+
+
+def _sum(specs: Iterable[ConfigNode]) -> str | None:
+    """How many pods the parts of a job have together; one where a part does not say."""
+    counts = [_text(spec.entries.get("replicas")) or "1" for spec in specs]
+    return str(sum(map(int, counts))) if counts and all(count.isdecimal() for count in counts) else None
+
+
+def _pod_gpus(spec: ConfigNode) -> ConfigNode | None:
+    containers = spec.find("template.spec.containers")
+    found = [_gpus(item.entries.get("resources")) for item in (containers.items if containers is not None else [])]
+    return next((node for node in found if node is not None), None)
+
+
+def _gpus(resources: ConfigNode | None) -> ConfigNode | None:
+    if resources is None:
+        return None
+    for name in ("limits", "requests"):
+        part = resources.entries.get(name)
+        if part is not None and _GPU in part.entries:
+            return part.entries[_GPU]
+    return None
+
+
+def _text(node: ConfigNode | None) -> str:
+    return "" if node is None or node.value is None else str(node.value)

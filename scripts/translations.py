@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polib
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from t4lint.asked import schema  # noqa: E402
 from t4lint.cli import parser  # noqa: E402
 from t4lint.engine import rules  # noqa: E402
 from t4lint.language import CHINESE, FOLDER, GENERAL, flat, paragraphs  # noqa: E402
@@ -91,6 +92,7 @@ def wanted() -> Iterator[Entry]:
     for rule in (*rules(), UNUSED):
         yield from _of_rule(rule)
     yield from (Entry(GENERAL, "help", text) for text in dict.fromkeys(_of_parser(parser())))
+    yield from dict.fromkeys(Entry(GENERAL, "settings", text) for text in _of_settings(schema()))
     yield from dict.fromkeys(_spoken())
     yield from dict.fromkeys(_told())
     yield from dict.fromkeys(_written())
@@ -108,6 +110,14 @@ def _of_rule(rule: Rule) -> Iterator[Entry]:
     for paragraph in paragraphs(rule.page):
         if not paragraph.startswith(("## ", "* ")):  # headings are in the general file; sources are names
             yield Entry(rule.family, f"{rule.name}/page", flat(paragraph))
+
+
+def _of_settings(of: dict[str, Any]) -> Iterator[str]:
+    """What the settings say of themselves, as on the page that scripts/settings_docs.py writes."""
+    if text := of.get("description"):
+        yield text.strip()
+    for one in (*of.get("properties", {}).values(), *of.get("$defs", {}).values()):
+        yield from _of_settings(one)
 
 
 def _of_parser(of: argparse.ArgumentParser) -> Iterator[str]:

@@ -198,6 +198,15 @@ def _losses(samples: Sequence[Sample], step: int) -> list[float]:
     return [value for sample in samples if step < len(sample.losses) and (value := sample.losses[step]) is not None]
 
 
+# Written out, so that each is found in the catalogue as it stands.
+_BOTH: dict[tuple[str, ...], str] = {
+    ("faster", "less memory"): "faster and less memory",
+    ("faster", "more memory"): "faster and more memory",
+    ("slower", "less memory"): "slower and less memory",
+    ("slower", "more memory"): "slower and more memory",
+}
+
+
 def conclude(made: Effect) -> str:
     """In words. A change counts where the whole interval is on one side, and the middle of it worth an edit."""
     said = []
@@ -210,5 +219,5 @@ def conclude(made: Effect) -> str:
             said.append(more)
     if made.seconds is None and made.memory is None:
         return "not measured: too few steps"
-    gain = f"{said[0]} and {said[1]}" if len(said) == 2 else "".join(said) or "no measurable gain"
+    gain = _BOTH.get(tuple(said)) or "".join(said) or "no measurable gain"
     return f"{gain}; the loss changes" if made.loss == "differs" else gain

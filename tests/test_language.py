@@ -292,6 +292,19 @@ def test_of_two_gaps_in_a_row_the_second_holds_known_words() -> None:
     assert found.groupdict() == {"version": "4.56", "instead": "; use `dtype`"}
 
 
+@pytest.mark.parametrize(
+    ("english", "other"),
+    [
+        ("not reached: stopped after 3 optimizer steps", "未到达：3 个优化器步后停止"),
+        ("the run ended before: ValueError: a and b (x.py:3)", "运行在此之前结束：ValueError: a and b (x.py:3)"),
+        ("the weights a/b is not on this machine; in its place: its sizes in t4lint's table", None),
+    ],
+)
+def test_reasons_of_a_run_are_translated_and_the_words_of_an_error_are_not(english: str, other: str | None) -> None:
+    said = phrase(english, CHINESE, "run")
+    assert said == other if other else not SENTENCE.search(said)
+
+
 def test_numbers_and_their_unit() -> None:
     assert phrase("1.0 to 2.5 GiB", CHINESE, "span") == "1.0 到 2.5 GiB"
     assert phrase("from here to there", CHINESE, "span") == "from here to there"

@@ -115,7 +115,7 @@ class Screen:
             self.progress.add_task("", total=self.steps or None, done="", seconds="", doing="", place="")
             self.progress.start()
         say = self.voice.say
-        done = say(f"{now.step} of {self.steps} optimizer steps" if self.steps else f"{now.step} optimizer steps")
+        done = say(f"{now.step} of {self.steps} optimizer steps" if self.steps else f"step {now.step}")
         doing = say(DOING.get(now.phase, now.phase))
         self.progress.update(
             self.progress.task_ids[0], completed=min(now.step, self.steps or now.step), refresh=True, done=done,

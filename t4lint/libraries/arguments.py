@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -206,8 +208,18 @@ def counted(m: Any) -> None:
         if m.globals.get("$namespace handed") or m.given_up:
             draft.fields["reads"] = Unknown("the parsed flags go as a whole into code that is not known")
             continue
-        pattern = re.compile(rf"(?<![-\w]){re.escape(name)}\b")
-        draft.fields["reads"] = Const(sum(len(pattern.findall(text)) for text in texts))
+        draft.fields["reads"] = Const(sum(times_named(text, name) for text in texts))
+
+
+def times_named(text: str, name: str) -> int:
+    """How often a text names something; `--name` and `x-name` do not count."""
+    return words_in(text)[name] if name.isidentifier() else len(re.findall(rf"(?<![-\w]){re.escape(name)}\b", text))
+
+
+@lru_cache(maxsize=1024)
+def words_in(text: str) -> Counter[str]:
+    """How often a text has each word that no dash stands before."""
+    return Counter(re.findall(r"(?<![-\w])\w+", text))
 
 
 def takes_of(specs: dict[str, Any], commands: Abstract) -> dict[str, int | None]:

@@ -9,17 +9,18 @@ import sys
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from t4lint.findings import Problem
 from t4lint.sources.document import Document
 from t4lint.sources.nesting import too_deep
+from t4lint.sources.positions import LINE_END, split_lines
 from t4lint.sources.thin import MOST, Thinned, thin
 from t4lint.trace import Location
 
 # The parts of f-strings have places of their own since Python 3.12 (PEP 701); before, some of those were wrong.
 PARTS_HAVE_PLACES = sys.version_info >= (3, 12)
-_LINE_END = re.compile(r"\r\n|\r|\n")
 # Blanks and comments, as they stand between the tokens in brackets.
 _BETWEEN = re.compile(r"(?:[ \t\f\r\n\\]|#[^\r\n]*)*")
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -59,6 +60,11 @@ class SourceModule:
     @property
     def path(self) -> str:
         return self.document.path
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the document, without their ends."""
+        return split_lines(self.document.text)
 
     def code(self, node: ast.AST) -> str:
         """The source text of a node."""
@@ -163,7 +169,7 @@ def _says(text: str, node: ast.AST) -> bool:
 
 def _line_starts(text: str) -> list[int]:
     """The offsets at which lines start, as Python and editors count: `str.splitlines` also splits at form feeds and others."""
-    return [0, *(match.end() for match in _LINE_END.finditer(text))]
+    return [0, *(match.end() for match in LINE_END.finditer(text))]
 
 
 def parse(document: Document, name: str) -> SourceModule | Problem:

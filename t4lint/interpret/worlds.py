@@ -98,8 +98,6 @@ class Worlds:
         self._kinds: dict[type[Event], list[int]] = {}  # of the drafts, with their places in the segment
         for number, draft in enumerate(segment.drafts):
             self._kinds.setdefault(draft.kind, []).append(number)
-        self._spans: dict[tuple[str, int], tuple[int, int]] = {}
-        self._lines: dict[str, list[str]] = {}
 
     def traces(self, kinds: tuple[type[Event], ...]) -> list[Trace]:
         """One trace a world for a rule that reads these kinds."""
@@ -166,23 +164,13 @@ class Worlds:
         if not document.text:  # a launch: its place is that of the command
             return location
         line = location.line if positions is None else positions.line_of(location)
-        key = (location.path if positions is None else str(document.file), line)
-        if key not in self._spans:
-            self._spans[key] = statement_span(document.text, line)
-        first, last = self._spans[key]
+        first, last = statement_span(document.text, line)
+        lines = draft.source.lines
         if positions is not None:
-            lines = self.lines_of(document)
             return positions.locate(first, 1, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
-        lines = self.lines_of(document)
         start = lines[first - 1] if first <= len(lines) else ""
         end = len(lines[last - 1]) + 1 if last <= len(lines) else location.end_column
         return Location(location.path, first, len(start) - len(start.lstrip()) + 1, last, end)
-
-    def lines_of(self, document: Any) -> list[str]:
-        key = str(document.file) if hasattr(document, "file") else ""
-        if key not in self._lines:
-            self._lines[key] = document.text.splitlines()
-        return self._lines[key]
 
     # --- values ---
 

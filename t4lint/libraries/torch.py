@@ -38,7 +38,7 @@ from t4lint.libraries.torch_autocast import active_dtype, asked_dtype, dtype_nam
 from t4lint.libraries.torch_cuda import device_type
 from t4lint.libraries.torch_distributed import inside_no_sync, say_collective
 from t4lint.libraries.torch_layers import layer_parameters
-from t4lint.libraries.torch_modules import child_modules, holds
+from t4lint.libraries.torch_modules import child_modules, holds, whole
 from t4lint.libraries.torch_operations import after, exact, exact_dtype
 from t4lint.trace import (
     Attention,
@@ -593,8 +593,9 @@ def move_module(call: Call) -> Abstract:
         named = Const(chosen.name.rpartition(".")[2]) if isinstance(chosen, Symbol) else Unknown("the memory format")
         m.write(inner(module).attributes, "$format", named)
     if dtype is not None:
-        m.write(inner(module).attributes, "$dtype", dtype)
-        m.write(inner(module).attributes, "$cast", Const(True))
+        for part in {id(part): part for part in (inner(module), *whole(inner(module)))}.values():
+            m.write(part.attributes, "$dtype", dtype)
+            m.write(part.attributes, "$cast", Const(True))
         family, keeps = cast_family(module)
         m.emit(
             Model,
@@ -632,7 +633,7 @@ def set_device(m: Any, module: Any, value: Abstract) -> None:
     device: Abstract = Const(kind, value.origins) if kind else Unknown("a device that is not known")
     if kind == "cuda" or not kind:
         m.globals["$cuda"] = True
-    for part in {id(module): module, id(inner(module)): inner(module)}.values():
+    for part in {id(part): part for part in (module, inner(module), *whole(module))}.values():
         if isinstance(part, (Instance, Object)):
             m.write(part.attributes, "$device", device)
 
@@ -658,7 +659,8 @@ def mode(call: Call) -> Abstract:
     name = call.name.rpartition(".")[2]
     if name != "requires_grad_":
         on = name == "train" and call.machine.truth(call.argument("mode", 0, Const(True))) is not False
-        call.machine.write(inner(call.receiver).attributes, "training", Const(on))
+        for part in {id(part): part for part in (inner(call.receiver), *whole(inner(call.receiver)))}.values():
+            call.machine.write(part.attributes, "training", Const(on))
     elif call.machine.truth(call.argument("requires_grad", 0, Const(True))) is False:
         call.machine.write(inner(call.receiver).attributes, "$frozen", Const(True))
     return call.receiver  # type: ignore[no-any-return]

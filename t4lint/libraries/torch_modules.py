@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from t4lint.interpret.values import Abstract, DictValue, Instance, ListValue, Object
+from t4lint.interpret.values import Abstract, DictValue, Instance, ListValue, Object, leaves
 
 MAX_DEPTH = 5  # of modules inside modules
 
@@ -22,6 +22,29 @@ def child_modules(module: Any) -> list[Abstract]:
         else:
             parts.append(child)
     return parts
+
+
+MOST_PARTS = 500  # of a model that are moved or cast with it
+
+
+def whole(module: Any) -> list[Instance | Object]:
+    """A module and the modules that are registered in it, each once: what `.to()`, `.half()` and `.eval()` reach."""
+    found: dict[int, Instance | Object] = {}
+    pending: list[Any] = [module]
+    while pending and len(found) < MOST_PARTS:
+        part = pending.pop()
+        network = isinstance(part, Instance) and "$dtype" in part.attributes
+        if id(part) in found or not (network or (isinstance(part, Object) and part.kind in ("module", "model"))):
+            continue
+        found[id(part)] = part
+        pending.extend(child_modules(part))
+        pending.extend(
+            leaf
+            for name, value in part.attributes.items()
+            if isinstance(value, Abstract) and (name == "module" or (network and not name.startswith("$")))
+            for leaf in leaves(value)
+        )
+    return list(found.values())
 
 
 def holds(module: Abstract, test: Callable[[Object], bool], depth: int = 0) -> bool:

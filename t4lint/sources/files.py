@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
 
@@ -87,27 +88,25 @@ class _Search:
         if stat.S_ISDIR(mode):
             yield from self.walk(path)
         elif stat.S_ISREG(mode):
-            yield from self.once(path)
+            yield from self.once(path, os.path.realpath(path))
         else:
             self.cannot(path, "is not a regular file")
 
     def walk(self, start: Path) -> Iterator[Path]:
         """A folder and what is below it, with a stack of its own: depth is the file system's business."""
-        pending: list[tuple[Path, tuple[_Ignore, ...]] | Path] = [(start, self.ignores_above(start))]
+        pending = [_Entry(start, os.path.realpath(start), self.ignores_above(start))]
         while pending:
-            item = pending.pop()
-            if isinstance(item, Path):
-                yield from self.once(item)
+            folder, real, ignores = pending.pop()
+            if ignores is None:
+                yield from self.once(folder, real)
                 continue
-            folder, ignores = item
-            real = os.path.realpath(folder)
             if real in self.walked:
                 continue
             self.walked.add(real)
             if self.respect_gitignore and folder != start:
                 # Before the settings' own patterns, which stand last.
                 ignores = _insert(ignores, self.ignore_file(folder, folder), bool(self.exclude))
-            inside = [found for entry in self.entries(folder) if (found := self.keep(entry, folder, ignores))]
+            inside = [found for entry in self.entries(folder) if (found := self.keep(entry, folder, real, ignores))]
             pending.extend(reversed(inside))
 
     def entries(self, folder: Path) -> list[os.DirEntry[str]]:
@@ -117,30 +116,30 @@ class _Search:
             self.cannot(folder, f"cannot be read: {_reason(error)}")
             return []
 
-    def keep(
-        self, entry: os.DirEntry[str], folder: Path, ignores: tuple[_Ignore, ...]
-    ) -> tuple[Path, tuple[_Ignore, ...]] | Path | None:
+    def keep(self, entry: os.DirEntry[str], folder: Path, real: str, ignores: tuple[_Ignore, ...]) -> _Entry | None:
         """What an entry of a folder adds to the walk: a folder, a file or nothing."""
-        path = folder / entry.name
         ours = self.wanted(entry.name.lower())
         try:
-            is_folder, is_file = entry.is_dir(), entry.is_file()
+            is_folder, is_file, is_link = entry.is_dir(), entry.is_file(), entry.is_symlink()
         except OSError as error:
+            path = folder / entry.name
             if ours and not _ignored(path, False, ignores):
                 self.cannot(path, f"cannot be read: {_reason(error)}")
             return None
-        if is_folder:
-            return None if entry.name in DEFAULT_EXCLUDES or _ignored(path, True, ignores) else (path, ignores)
-        if not ours or _ignored(path, False, ignores):
+        if entry.name in DEFAULT_EXCLUDES if is_folder else not ours:
             return None
-        if is_file:
-            return path
-        if entry.is_symlink():
+        path = folder / entry.name
+        if _ignored(path, is_folder, ignores):
+            return None
+        if is_folder or is_file:
+            # only a link can lead elsewhere: asking the system for each path costs a call for each of its folders
+            place = os.path.realpath(path) if is_link else os.path.join(real, entry.name)  # noqa: PTH118
+            return _Entry(path, place, ignores if is_folder else None)
+        if is_link:
             self.cannot(path, "is a broken symbolic link")
         return None
 
-    def once(self, path: Path) -> Iterator[Path]:
-        real = os.path.realpath(path)
+    def once(self, path: Path, real: str) -> Iterator[Path]:
         if real not in self.yielded:
             self.yielded.add(real)
             yield path
@@ -190,6 +189,14 @@ class _Search:
 
     def cannot(self, path: Path, message: str) -> None:
         self.problems.append(Problem(_printable(path.as_posix()), message))
+
+
+class _Entry(NamedTuple):
+    """What is to be walked: a folder with what is ignored in it, or a file. `real` is where its links lead."""
+
+    path: Path
+    real: str
+    ignores: tuple[_Ignore, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

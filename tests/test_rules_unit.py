@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -2844,3 +2845,40 @@ def test_the_old_launcher_is_as_grave_as_its_script_makes_it() -> None:
     found = {makes: judge("torch-distributed-launch", trace(old, call))[0].severity for makes, call in parsed.items()}
     assert found == {"takes": "note", "leaves": "note", "refuses": "error"}
     assert judge("torch-distributed-launch", trace(old))[0].severity is None
+
+
+# --- a number stands only where all that it is made of is known -----------------------------------------------------
+
+COUNTED = "GN7.10XLARGE160"  # two GPUs, 13 Gbit/s
+UNSAID = step(parameters=DARK)
+WIDE = step(gradients=Value(("float32",)))
+BANDS = {"communication": Value((5.0, 9.0)), "compute": Value((0.5, 1.0))}
+NUMBERS = [
+    ("ddp-across-nodes", on(COUNTED, launch(), DDP, step(**BANDS)), True),
+    ("ddp-across-nodes", on(COUNTED, launch(), DDP, step(**BANDS | {"compute": DARK})), False),
+    ("ddp-across-nodes", on(COUNTED, launch(), DDP, step(**BANDS | {"communication": DARK})), False),
+    ("full-shard-across-nodes", on(COUNTED, started(nodes=2), FULL, SMALL), True),
+    ("full-shard-across-nodes", on(COUNTED, started(nodes=2), FULL, UNSAID), False),
+    ("full-shard-across-nodes", on(COUNTED, started(nodes=None), FULL, SMALL), False),
+    ("full-shard-across-nodes", on(COUNTED, started(nodes=2, per_node=None), FULL, SMALL), False),
+    ("full-shard-across-nodes", on("t4", started(nodes=2), FULL, SMALL), False),
+    ("zero3-where-zero2-fits", on(COUNTED, started(nodes=2), KEPT, SMALL), True),
+    ("zero3-where-zero2-fits", on(COUNTED, started(nodes=2), KEPT, UNSAID), False),
+    ("zero3-where-zero2-fits", on(COUNTED, started(nodes=None), KEPT, SMALL), False),
+    ("gradient-bucket-view-off", on(COUNTED, started(), DDP, LARGE), True),
+    ("gradient-bucket-view-off", on(COUNTED, started(), DDP, UNSAID), False),
+    ("offload-exceeds-host-ram", on("g4dn.xlarge", started(per_node=1), OFFLOADED, LARGE), True),
+    ("offload-exceeds-host-ram", on("g4dn.xlarge", started(nodes=None, per_node=1), OFFLOADED, LARGE), False),
+    ("offload-exceeds-host-ram", on("g4dn.xlarge", started(per_node=1), OFFLOADED, UNSAID), False),
+    ("offload-exceeds-host-ram", on("t4", started(per_node=1), OFFLOADED, LARGE), False),
+    ("fp32-gradients-on-slow-network", on(COUNTED, launch(), DDP, ACCUMULATES, WIDE), True),
+    ("fp32-gradients-on-slow-network", on("t4", launch(), DDP, ACCUMULATES, WIDE), False),
+]
+
+
+@pytest.mark.parametrize(("name", "seen", "known"), NUMBERS)
+def test_a_number_needs_all_that_it_is_made_of(name: str, seen: Trace, known: bool) -> None:
+    rule = RULES[name]
+    said = [rule.message.format(**it.words) for it in rule.judge(seen) if it.when.holds is not False]
+    numbers = [re.search(r"\d+(?:\.\d+)? (?:s|GiB|Gbit/s)\b", text) for text in said]
+    assert all(numbers) and numbers if known else not any(numbers)

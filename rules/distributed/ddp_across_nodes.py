@@ -38,8 +38,7 @@ from t4lint.trace import Fact, Launch, Step, Trace, Wrap
     name="ddp-across-nodes",
     severity="warning",
     summary="Data parallel training over nodes that wait for the network",
-    message="With {nodes} nodes every optimizer step sends gradients for about {communication:.1f} s and computes for about "
-    "{compute:.1f} s, so the T4s wait for the network.",
+    message="With {nodes} nodes every optimizer step sends gradients{cost}, so the T4s wait for the network.",
     help="Stay inside one node, or send less: LoRA, more accumulation under `no_sync()`, fp16 gradients (`fp16_compress_hook`), ZeRO-1.",
     triggers=(
         "DistributedDataParallel",
@@ -64,11 +63,7 @@ def ddp_across_nodes(trace: Trace) -> Iterator[Candidate]:
             wrap,
             wrap.how.equals("ddp") & launch.nodes.test(lambda nodes: nodes > 1) & _network_bound(step),
             blame=launch.nodes,
-            words={
-                "nodes": launch.nodes.it,
-                "communication": _middle(step.communication.it),
-                "compute": _middle(step.compute.it),
-            },
+            words={"nodes": launch.nodes.it, "cost": _cost(step)},
             related=(wrap,),
         )
 
@@ -83,5 +78,9 @@ def _network_bound(step: Step) -> Fact:
     return Fact(slower, (step.communication, step.compute))
 
 
-def _middle(band: tuple[float, float] | None) -> float:
-    return (band[0] + band[1]) / 2 if band else 0.0
+def _cost(step: Step) -> str:
+    """The times, where both are known."""
+    if not (step.communication.known and step.compute.known):
+        return ""
+    wire, compute = (sum(band) / 2 for band in (step.communication.it, step.compute.it))
+    return f" for about {wire:.1f} s and computes for about {compute:.1f} s"

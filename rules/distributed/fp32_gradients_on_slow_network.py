@@ -42,7 +42,7 @@ SIXTEEN_BIT = ("fp16", "bf16")
     name="fp32-gradients-on-slow-network",
     severity="note",
     summary="DDP sends float32 gradients over a slow network",
-    message="DDP sends 4 bytes for each gradient over {gbps:g} Gbit/s, although the arithmetic runs in 16 bits.",
+    message="DDP sends 4 bytes for each gradient over {network}, although the arithmetic runs in 16 bits.",
     help="Register `fp16_compress_hook`, which sends 2 bytes each.",
     triggers=(
         "DistributedDataParallel",
@@ -72,7 +72,7 @@ def fp32_gradients_on_slow_network(trace: Trace) -> Iterator[Candidate]:
             & _float32(wrap, step)
             & rate.test(lambda gbps: gbps < FAST)
             & _worth_it(step),
-            words={"gbps": rate.it or 0},
+            words={"network": f"{rate.it:g} Gbit/s" if rate.known else "the network"},
             related=(step,),
         )
 

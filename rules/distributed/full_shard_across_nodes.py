@@ -40,8 +40,7 @@ TRAFFIC = 6  # bytes a parameter and micro-batch, all in 16 bits: the least
     name="full-shard-across-nodes",
     severity="warning",
     summary="Full sharding over nodes with a slow network",
-    message="All weights are gathered over the network for each micro-batch: at least {seconds:.1f} s at {gbps:g} Gbit/s, and "
-    "the model fits into one node.",
+    message="All weights are gathered over the network for each micro-batch{cost}, and the model fits into one node.",
     help="Use HYBRID_SHARD, or `reshard_after_forward=False` (ZeRO-2), or one node.",
     triggers=("FULL_SHARD", "full_shard", "fsdp", "fully_shard", "FullyShardedDataParallel", "stage", "deepspeed"),
     reads=(Wrap, Launch, Step),
@@ -54,16 +53,19 @@ def full_shard_across_nodes(trace: Trace) -> Iterator[Candidate]:
             continue
         spread = launch.nodes.test(lambda nodes: nodes > 1) & launch.processes_per_node.test(lambda each: each > 1)
         slow = gbps.test(lambda rate: rate < FAST)
-        known = parameters.known and ranks.known and gbps.known
         yield Candidate(
             wrap,
             _full(wrap) & ~_less_would_do(wrap, parameters, ranks) & spread & slow & _fits_one_node(parameters, launch),
             blame=wrap.how,
-            words={
-                "gbps": gbps.it or 0,
-                "seconds": _seconds(parameters.it, ranks.it, _fastest(trace)) if known else 0.0,
-            },
+            words={"cost": _cost(trace, parameters, ranks, gbps)},
         )
+
+
+def _cost(trace: Trace, parameters: Value, ranks: Value, gbps: Value) -> str:
+    """The least time, where all of what it is made of is known."""
+    if not (parameters.known and ranks.known and gbps.known):
+        return ""
+    return f": at least {_seconds(parameters.it, ranks.it, _fastest(trace)):.1f} s at {gbps.it:g} Gbit/s"
 
 
 def _full(wrap: Wrap) -> Fact:

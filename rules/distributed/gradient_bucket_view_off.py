@@ -42,7 +42,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     name="gradient-bucket-view-off",
     severity="note",
     summary="DDP keeps each gradient twice",
-    message="DDP keeps a second copy of the gradients in its buckets: {gib:.1f} GiB of the card.",
+    message="DDP keeps a second copy of the gradients in its buckets{size}.",
     help="Pass `gradient_as_bucket_view=True`.",
     triggers=("DistributedDataParallel", "DDP", "Accelerator"),
     reads=(Wrap, Step, Launch),
@@ -63,7 +63,7 @@ def gradient_bucket_view_off(trace: Trace) -> Iterator[Candidate]:
             & several_processes(trace)
             & trained.test(lambda count: count >= WORTH_IT)
             & Fact("peft" not in trace.imported and not trains_on_cpu(trace)),
-            words={"gib": BYTES * (trained.it or 0) / 2**30},
+            words={"size": f": {BYTES * trained.it / 2**30:.1f} GiB of the card" if trained.known else ""},
         )
 
 

@@ -48,10 +48,11 @@ def offload_exceeds_host_ram(trace: Trace) -> Iterator[Candidate]:
     ram = trace.target.ram_gib
     for wrap in trace.all(Wrap):
         blame = _offloaded(wrap)
-        nodes = launch.nodes.it if launch is not None and launch.nodes.known else 1
-        if launch is None or ram is None or not parameters.known or "peft" in trace.imported:
+        if launch is None or ram is None or "peft" in trace.imported:
             continue
-        share = parameters.it / max(nodes, 1) / 2**30
+        if not (parameters.known and launch.nodes.known):  # how much each node keeps is not known
+            continue
+        share = parameters.it / max(launch.nodes.it, 1) / 2**30
         over = LEAST * share > ram
         yield Candidate(
             wrap,

@@ -36,8 +36,8 @@ WHOLE, DIVIDED = 2, 18  # bytes a parameter of ZeRO-2 on each rank, and divided 
     name="zero3-where-zero2-fits",
     severity="warning",
     summary="ZeRO-3 although ZeRO-2 fits",
-    message="With ZeRO-2 the training state takes {gib:.1f} GiB on each of the {ranks} GPUs, so ZeRO-3 only adds traffic: 6 "
-    "bytes a parameter and micro-batch instead of 2.",
+    message="With ZeRO-2 the training state fits{size}, so ZeRO-3 only adds traffic: 6 bytes a parameter and micro-batch "
+    "instead of 2.",
     help='Use `"stage": 2` if the activations leave room.',
     triggers=("stage", "deepspeed"),
     reads=(Wrap, Launch, Step),
@@ -58,7 +58,7 @@ def zero3_where_zero2_fits(trace: Trace) -> Iterator[Candidate]:
             & Fact("peft" not in trace.imported),
             blame=wrap.how,
             severity=None if across else "note",
-            words={"gib": state / 2**30, "ranks": ranks.it},
+            words={"size": f": {state / 2**30:.1f} GiB on each of the {ranks.it} GPUs" if known else ""},
             on_request=not across,
         )
 

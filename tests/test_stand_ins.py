@@ -10,12 +10,13 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from t4lint.cli.flags import _columns, parser
-from t4lint.record.inside.standin import asked, columns, pipelines, rows, shapes, words
+from t4lint.record.inside.standin import asked, columns, data, pipelines, rows, shapes, words
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -100,6 +101,31 @@ def test_every_known_column_can_be_made() -> None:
             assert rows.value(kind, chosen, known) is not None, (name, kind)
     with pytest.raises(rows.BadTypeError):
         rows.value("vector 3", chosen, known)
+
+
+@pytest.mark.heavy
+def test_mnist_and_cifar_have_their_numbers_of_pictures_and_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(asked, "data", lambda: True)
+    monkeypatch.setattr(asked, "told", lambda *args: None)
+
+    class Lacking:
+        def __init__(self, *args: Any) -> None:
+            raise RuntimeError("Dataset not found")
+
+    class MNIST(Lacking): ...
+
+    class CIFAR10(Lacking): ...
+
+    data.digits(SimpleNamespace(MNIST=MNIST))
+    data.small_images(SimpleNamespace(CIFAR10=CIFAR10))
+    train: Any = MNIST("data", True)
+    assert train.data.shape == (60_000, 28, 28) and train.targets.shape == (60_000,)
+    assert train.data.untyped_storage().nbytes() < 100_000
+    assert not torch.equal(train.data[0], train.data[1])
+    held_out: Any = CIFAR10("data", False)
+    assert held_out.data.shape == (10_000, 32, 32, 3) and len(held_out.targets) == 10_000
+    assert held_out.data[[0, 9_999]].std() > 0
 
 
 def test_the_same_rows_each_time() -> None:

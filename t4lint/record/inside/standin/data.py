@@ -207,17 +207,27 @@ def pictures() -> str:
 
 
 SHAPES = {"MNIST": (28, 28), "FashionMNIST": (28, 28), "KMNIST": (28, 28), "QMNIST": (28, 28), "EMNIST": (28, 28)}
-IMAGES = 2048
+LENGTHS = {
+    28: (60_000, 10_000),
+    32: (50_000, 10_000),
+}  # of MNIST and CIFAR by side: programs split them by these numbers
 EMNIST_CLASSES = 62
+
+
+def _length(self: Any, side: int) -> int:
+    return LENGTHS[side][0 if self.train else 1]
 
 
 def digits(module: Any) -> None:
     """`torchvision.datasets.mnist`: pictures of 28 by 28 in grey."""
 
     def fill(self: Any) -> None:
+        """Each picture begins a byte after the one before: as many as there are take no room."""
         torch: Any = __import__("torch")
-        self.data = torch.randint(0, 256, (IMAGES, 28, 28), dtype=torch.uint8)
-        self.targets = torch.randint(0, 10, (IMAGES,))
+        count = _length(self, 28)
+        noise = torch.randint(0, 256, (count + 28 * 28,), dtype=torch.uint8)
+        self.data = noise.as_strided((count, 28, 28), (1, 28, 1))
+        self.targets = torch.randint(0, 10, (count,))
 
     _filled(module.MNIST, fill)
 
@@ -228,8 +238,11 @@ def small_images(module: Any) -> None:
     def fill(self: Any) -> None:
         numpy: Any = __import__("numpy")
         classes = 100 if type(self).__name__ == "CIFAR100" else 10
-        self.data = numpy.random.randint(0, 256, (IMAGES, 32, 32, 3), dtype=numpy.uint8)
-        self.targets = [random.randrange(classes) for _ in range(IMAGES)]
+        count = _length(self, 32)
+        noise = numpy.random.randint(0, 256, count + 32 * 32 * 3, dtype=numpy.uint8)
+        strided = numpy.lib.stride_tricks.as_strided
+        self.data = strided(noise, (count, 32, 32, 3), (1, 32 * 3, 3, 1), writeable=False)
+        self.targets = [random.randrange(classes) for _ in range(count)]
         self.classes = [f"class {number}" for number in range(classes)]
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
 
@@ -253,9 +266,9 @@ def _filled(kind: Any, fill: Callable[[Any], None]) -> None:
         try:
             original(self, root, train, transform, target_transform, download, **kwargs)
         except Exception:
-            asked.told("data set", type(self).__name__, f"{IMAGES} made-up pictures")
             self.root, self.train = root, train
             self.transform, self.target_transform, self.transforms = transform, target_transform, None
             fill(self)
+            asked.told("data set", type(self).__name__, f"{len(self.data)} made-up pictures")
 
     kind.__init__ = __init__

@@ -350,10 +350,19 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         m.globals.setdefault("$maps", {})[id(facts)] = (facts, maps)
     m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
     m.emit(
-        Forward, subject=target.uid, grad=recorded(m, target), training=state(target, "training"), dtype=Const(math),
+        Forward, subject=target.uid, grad=recorded(m, target), training=mode_of(m, target), dtype=Const(math),
         device=state(target, "$device"), layout=layout_of(m, target),
     )  # fmt: skip
     return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
+
+
+def mode_of(m: Any, module: Any) -> Abstract:
+    """Training or evaluation mode. A part in evaluation mode that its model's own method calls is no evaluation by itself."""
+    mode: Abstract = m.resolve(state(module, "training"))
+    outer = any(m.is_module(frame.receiver) and frame.receiver is not module for frame in m.frames)
+    if outer and isinstance(mode, Const) and mode.value is False:
+        return Unknown("a method of the model calls a part of it")
+    return mode
 
 
 def overflow_into(m: Any, module: Any, facts: TensorFacts) -> TensorFacts:

@@ -69,6 +69,7 @@ MODELS = {
     "ultralytics": ("torch", "ultralytics"),
     "sentence_transformers": ("torch", "transformers", "peft", "sentence_transformers"),
     "setfit": ("torch", "transformers", "peft", "sentence_transformers"),
+    "submitit": ("submitit",),
     "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.

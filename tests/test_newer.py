@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from t4lint.engine import Options, check
@@ -140,6 +141,17 @@ def test_newer_syntax_is_followed(tmp_path: Path) -> None:
     (finding,) = (it for it in report.findings if it.rule == "worker-options-without-workers")
     where = finding.location
     assert NEWER.split("\n")[where.line - 1][where.column - 1 : where.end_column - 1] == "2"
+
+
+@pytest.mark.skipif(not hasattr(cst, "LazyImport"), reason="this libcst does not know Python 3.15")
+def test_lazy_imports_are_imports(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "lazy import torch\nlazy from transformers import TrainingArguments\nTrainingArguments('o', bf16=True)\n"
+        "rows = [*row for row in [[1], [2]]]\nmerged = {**one for one in [{1: 2}]}\n"
+    )
+    report = check([tmp_path], Options(cwd=tmp_path))
+    assert not report.problems
+    assert [finding.rule for finding in report.findings] == ["bf16-mixed-precision"]
 
 
 def test_what_no_parser_reads_has_pythons_own_message() -> None:

@@ -34,6 +34,8 @@ OPERATORS: dict[type[cst.CSTNode], type[ast.AST]] = {
 }  # fmt: skip
 CONSTANTS = {"True": True, "False": False, "None": None}
 TEMPLATES: Any = {getattr(cst, "TemplatedString", None)}  # since libcst 1.8.3
+LAZY_IMPORTS: Any = {getattr(cst, "LazyImport", None)}  # of Python 3.15, since libcst 1.9
+LAZY_IMPORTS_FROM: Any = {getattr(cst, "LazyImportFrom", None)}
 LARGEST_NUMBER = 4_300  # digits: `sys.get_int_max_str_digits()` of Python 3.11 and later
 
 
@@ -131,7 +133,11 @@ class _Converter:
         return [self.statement(suite)] if isinstance(suite, cst.If) else self.statements(suite.body)  # type: ignore[attr-defined]
 
     def statement(self, node: cst.CSTNode) -> Any:
-        return STATEMENTS[type(node)](self, node)
+        return STATEMENTS.get(type(node), _Converter.passed)(self, node)
+
+    def passed(self, node: cst.CSTNode) -> ast.stmt:
+        """A statement of a Python that is newer than this module."""
+        return self.like(ast.Pass(), node)  # type: ignore[no-any-return]
 
     def expr_statement(self, node: cst.Expr) -> ast.stmt:
         value = self.expression(node.value)
@@ -297,7 +303,8 @@ class _Converter:
     # --- expressions ---
 
     def expression(self, node: Any) -> Any:
-        return EXPRESSIONS[type(node)](self, node)
+        make: Make = EXPRESSIONS.get(type(node), _Converter.uninterpreted)
+        return make(self, node)
 
     def maybe(self, node: Any) -> Any:
         return self.expression(node) if node is not None else None
@@ -588,6 +595,8 @@ STATEMENTS: dict[type[cst.CSTNode], Make] = {
     cst.ClassDef: _Converter.class_,
     cst.Import: _Converter.importing,
     cst.ImportFrom: _Converter.importing_from,
+    **dict.fromkeys(LAZY_IMPORTS - {None}, _Converter.importing),
+    **dict.fromkeys(LAZY_IMPORTS_FROM - {None}, _Converter.importing_from),
     cst.TypeAlias: _Converter.type_alias,
 }
 

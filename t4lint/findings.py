@@ -139,7 +139,8 @@ class Report:
     as in the JSON contract.
 
     `trace` are the lines of `--show-trace`; `notes` say what was not followed or was presumed; `own_rules` are those of the
-    rules that ran that t4lint does not ship; `language` is that of its sentences, `en` until it is shown (t4lint/language.py).
+    rules that ran that t4lint does not ship; `fixes_tried` says that a finding without a fix has none;
+    `language` is that of its sentences, `en` until it is shown (t4lint/language.py).
     """
 
     target: str
@@ -155,6 +156,7 @@ class Report:
     trace: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     own_rules: tuple[Rule, ...] = ()
+    fixes_tried: bool = False
     language: str = "en"
 
 

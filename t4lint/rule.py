@@ -292,7 +292,11 @@ def rule(
     options: type[Any] | None = None,
     dates: bool = False,
 ) -> Callable[[Check], Rule]:
-    """Declare a rule. The decorated function becomes a `Rule` that the engine finds by walking the rules folder."""
+    """Declare a rule. The decorated function becomes a `Rule` that the engine finds by walking the rules folder.
+
+    `fix` is how safe `fixes` is; a rule without `fixes` has no fix, whatever its author would think of one.
+    """
+    safety: FixSafety = fix if fixes is not None else "none"
 
     def declare(check: Check) -> Rule:
         module: Any = __import__("sys").modules[check.__module__]
@@ -300,7 +304,7 @@ def rule(
         return Rule(
             name=name, family=family, severity=severity, summary=summary, message=message, help=help,
             triggers=tuple(triggers), reads=tuple(reads), check=check, page=(module.__doc__ or "").strip(),
-            default=default, fix=fix, verifiable=verifiable, fixes=fixes, fix_title=fix_title, options=options,
+            default=default, fix=safety, verifiable=verifiable, fixes=fixes, fix_title=fix_title, options=options,
             dates=dates,
         )  # fmt: skip
 

@@ -120,8 +120,7 @@ def select(
 
 def named(names: Iterable[str], own: tuple[str, ...] = ()) -> set[str]:
     """The names of the rules that names of rules, families or `all` stand for."""
-    known = {rule.name for rule in rules(own)} | {UNUSED.name}
-    families = {rule.family for rule in rules(own)}
+    known, families = _names(own)
     found: set[str] = set()
     for name in names:
         if name == "all":
@@ -131,10 +130,21 @@ def named(names: Iterable[str], own: tuple[str, ...] = ()) -> set[str]:
         elif name in families:
             found |= {rule.name for rule in rules(own) if rule.family == name}
         else:
-            near = difflib.get_close_matches(name, [*known, *families], n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; `t4lint rules` lists them"
+            near = like(name, own)
+            hint = f"; did you mean {near}?" if near else "; `t4lint rules` lists them"
             raise UnknownRule(f"there is no rule or family {name!r}{hint}")
     return found
+
+
+def like(name: str, own: tuple[str, ...] = ()) -> str | None:
+    """The rule or family whose name is most like one that is none."""
+    known, families = _names(own)
+    return next(iter(difflib.get_close_matches(name, sorted(known | families), n=1)), None)
+
+
+def _names(own: tuple[str, ...]) -> tuple[set[str], set[str]]:
+    """The names of all rules, and of all families."""
+    return {rule.name for rule in rules(own)} | {UNUSED.name}, {rule.family for rule in rules(own)}
 
 
 def configured(options: Options, own: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class Names(NamedTuple):
     resolve: Callable[[str], Collection[str]]
     ran: Collection[str]
     all_ran: bool  # all rules that are on by default did
+    near: Callable[[str], str | None] = lambda name: None  # a name like one that stands for nothing
 
 
 # --- finding comments ----------------------------------------------------------------------------------------------
@@ -266,11 +267,18 @@ def _cell_statement(view: View, line: int) -> tuple[int, int] | None:
 
 
 def hide(
-    findings: Iterable[Finding], texts: Mapping[str, str], names: Names, judged: Collection[str], *, report_unused: bool
+    findings: Iterable[Finding],
+    texts: Mapping[str, str],
+    names: Names,
+    judged: Collection[str],
+    shown_paths: Collection[str] = (),
+    *,
+    report_unused: bool,
 ) -> tuple[list[Finding], list[Finding]]:
     """The findings that stay, those that a comment hides, and (among the first) the comments that hide nothing.
 
-    `judged` are the paths of files of which everything is known that could be found in them.
+    `judged` are the paths of files of which everything is known that could be found in them. In the files of `shown_paths`
+    names that stand for no rule are told as well: whatever else uses the file, they hide nothing.
     """
     files = {path: File(path, text) for path, text in texts.items() if MARK in text}
     shown: list[Finding] = []
@@ -287,22 +295,23 @@ def hide(
         else:
             shown.append(finding)
     if report_unused:
-        for path in sorted(files.keys() & set(judged)):
-            shown += _unused(files[path], used, names)
+        for path in sorted(files.keys() & {*judged, *shown_paths}):
+            shown += _unused(files[path], used, names, whole=path in judged)
     return shown, hidden
 
 
-def _unused(file: File, used: set[tuple[Comment, str]], names: Names) -> Iterator[Finding]:
+def _unused(file: File, used: set[tuple[Comment, str]], names: Names, *, whole: bool) -> Iterator[Finding]:
+    """`whole`: is everything known that could be found in the file?"""
     for comment in file.comments:
         hides = {rule for other, rule in used if other == comment}
         if comment.rules is None:
-            if not hides and names.all_ran:
+            if whole and not hides and names.all_ran:
                 yield _finding(file, comment, (), "This comment hides no finding.")
             continue
-        idle = [name for name in comment.rules if _is_idle(name, hides, names)]
+        idle = [name for name in comment.rules if whole and _is_idle(name, hides, names)]
         unknown = [name for name in comment.rules if not names.resolve(name)]
         if idle or unknown:
-            yield _finding(file, comment, (*idle, *unknown), _said(idle, unknown))
+            yield _finding(file, comment, (*idle, *unknown), _said(idle, unknown, names))
 
 
 def _is_idle(name: str, hides: set[str], names: Names) -> bool:
@@ -310,8 +319,11 @@ def _is_idle(name: str, hides: set[str], names: Names) -> bool:
     return bool(meant) and not hides & set(meant) and set(meant) <= set(names.ran)
 
 
-def _said(idle: list[str], unknown: list[str]) -> str:
-    parts = [f"there is no rule `{name}`" for name in unknown]
+def _said(idle: list[str], unknown: list[str], names: Names) -> str:
+    parts = []
+    for name in unknown:
+        near = names.near(name)
+        parts.append(f"there is no rule `{name}`" + (f" (did you mean `{near}`?)" if near else ""))
     if idle:
         parts.append(f"there is no finding of {', '.join(f'`{name}`' for name in idle)} to hide here")
     text = "; ".join(parts)

@@ -479,8 +479,8 @@ NO_PHANTOM = "--device phantom: it ran on the CPU instead: {reason}"
 NOTHING_TO_BE = "--device phantom: the target {target} has no GPU that could be stood in for; it ran as it is"
 NOT_USED = "--device phantom: the program has not imported torch, or not under the recorder"
 GUESSED = (
-    "values do not exist on a phantom: {count} places of the program asked for one and got a guess (a loss is 1, a truth "
-    "value False), first {first}"
+    "values do not exist on a phantom: where the program asked for one it got a guess (a loss is 1, a truth value False), "
+    "places: {count}, first {first}"
 )
 STANDS_IN = "the {what} {name} is not on this machine; in its place: {how}"
 LACKING = "the {what} {name} is not on this machine: {advice}"

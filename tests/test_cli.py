@@ -548,6 +548,11 @@ class TestRealEngine:
         assert cli.main(["--select", "bf16-weight", "."]) == 2
         assert "bf16-weights" in capsys.readouterr().err
 
+    def test_the_start_of_several_names_lists_them(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["explain", "bnb"]) == 2
+        said = "unknown rule 'bnb'; there are bnb-bf16-compute-dtype and bnb-compute-dtype-unset"
+        assert said in capsys.readouterr().err
+
     def test_every_rule_explains_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["rules", "--output-format", "json"]) == 0
         for rule in json.loads(capsys.readouterr().out)["rules"]:

@@ -93,6 +93,20 @@ def test_what_is_not_known_is_asked_for(tmp_path: Path) -> None:
     assert found.usage is not None and found.usage.components["optimizer state"][0] == 8 * 124_439_808
 
 
+def test_a_model_of_ones_own_is_told_how_to_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text("import torch\nnet = torch.nn.Linear(2, 2).cuda()\n" + OWN_LOOP)
+    assert main(["fit", str(tmp_path / "train.py")]) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert "`t4lint verify --device phantom -- COMMAND` measures it without a GPU; pass --model NAME" in said
+
+
+OWN_LOOP = """optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for batch in torch.randn(8, 4, 2):
+    net(batch.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
 def test_a_configuration_file_gives_the_shape(tmp_path: Path) -> None:
     fields = {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
               "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True}  # fmt: skip

@@ -106,7 +106,7 @@ def test_a_report_in_chinese() -> None:
     text = render(report, colour=False)
     assert text.startswith("警告[bf16-guard-always-true]: ")
     assert "= 建议: " in text
-    assert text.rstrip().endswith("；目标：NVIDIA T4")
+    assert "；目标：NVIDIA T4\n修复：" in text
 
 
 def test_another_gpu_is_named(tmp_path: Path) -> None:

@@ -355,3 +355,26 @@ def test_frames_and_fingerprints_where_a_file_is_one_line(tmp_path: Path) -> Non
     (tmp_path / "a.ipynb").write_text(text(cells[1], indent=None))
     (left,) = check([tmp_path], Options(cwd=tmp_path)).findings
     assert len(set(before)) == 2 and left.fingerprint == before[1]
+
+
+def test_frames_count_lines_and_columns_in_the_cell(tmp_path: Path) -> None:
+    """As its place does; the finding is about a statement that is indented."""
+    from t4lint.engine import Options, check
+    from t4lint.report.text import render
+
+    setup = (
+        "import torch\n\nmodel = torch.nn.Linear(4, 4).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    )
+    loop = """scaler = torch.amp.GradScaler("cuda")
+for inputs in torch.randn(8, 4, 4):
+    scaler.scale(model(inputs.cuda()).sum()).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()"""
+    (tmp_path / "a.ipynb").write_text(text(setup, loop))
+    report = check([tmp_path], Options(cwd=tmp_path, select=("gradient-clipping-before-unscale",)))
+    shown = render(report, colour=False).splitlines()
+    at = shown.index(" --> a.ipynb:cell 2:4:5")
+    assert shown[at + 2] == "4 |     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert shown[at + 3] == "  |     " + "^" * 55
+    assert report.runs[0].command == "a.ipynb"

@@ -29,7 +29,9 @@ def config(repository: str) -> str:
     (block,) = re.findall(r"```yaml\n(repos:\n.*?)```", README, re.DOTALL)
     assert HOME in block and RELEASE in block
     written: str = block.replace(HOME, repository).replace(RELEASE, TAG)
-    return written.replace("- id: t4lint-fix ", "- id: t4lint-fix\n        stages: [manual] ")
+    fix = "# - id: t4lint-fix "
+    assert fix in written, "the other hook, to be put in the place of the first"
+    return written.replace(f"    {fix}", "      - id: t4lint-fix\n        stages: [manual] ")
 
 
 BAD = """\

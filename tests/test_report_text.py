@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from t4lint.engine import Options, check
 from t4lint.findings import Finding, Problem, Related, Report, RunInfo, Verdict
+from t4lint.language import translated
 from t4lint.report.frame import visible
 from t4lint.report.text import render
-from t4lint.rule import Confidence, Severity
+from t4lint.rule import Confidence, FixSafety, Severity
 from t4lint.trace import Location, Origin
 
+ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = "Found 1 finding (1 warning) in 1 file; target: NVIDIA T4"
 
 
@@ -339,3 +345,34 @@ def test_colour_changes_nothing_but_colour() -> None:
     coloured = render(made, colour=True)
     assert "\x1b[1;33mwarning[some-rule]\x1b[0m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == shown(made)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "line"),
+    [
+        (("safe", "safe", "none"), "Fixes: --fix for up to 2 of them; --diff only shows them"),
+        (("unsafe", "none"), "Fixes: --fix --unsafe-fixes for up to 1 of them; --diff --unsafe-fixes only shows them"),
+        (
+            ("safe", "unsafe"),
+            "Fixes: --fix for up to 1 of them, --unsafe-fixes for up to 1 more; --diff only shows them",
+        ),
+    ],
+)
+def test_the_end_says_what_can_be_fixed(kinds: tuple[FixSafety, ...], line: str) -> None:
+    found = report(*(replace(finding(at(1, 1, 1, 2)), fix_safety=kind) for kind in kinds))
+    assert shown(found).splitlines()[-1] == line
+    assert "Fixes" not in shown(replace(found, fixes_tried=True)), "each finding says it then"
+    ran = replace(found.findings[0], verdict=Verdict("confirmed", "cpu", "certain"))
+    assert "Fixes" not in shown(replace(found, findings=(ran,))), "verify has no such flags"
+    assert "Fixes" not in shown(report(finding(at(1, 1, 1, 2))))
+
+
+@pytest.mark.parametrize(
+    ("page", "language", "start"), [("README.md", "en", "error["), ("README.zh-CN.md", "zh", "错误[")]
+)
+def test_the_sample_of_the_readme_is_what_is_printed(page: str, language: str, start: str) -> None:
+    options = Options(cwd=ROOT)
+    found = translated(check([ROOT / "examples" / name for name in ("finetune.py", "run.sh")], options), language)
+    printed = [block for block in render(found, colour=False).split("\n\n") if block.startswith(start)]
+    (sample,) = re.findall(r"```text\n(.*?tf32.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)[:1]
+    assert sample.rstrip("\n") in printed

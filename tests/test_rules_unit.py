@@ -576,6 +576,12 @@ CASES: list[Case] = [
         [NO, NO, NO, MAYBE],
         trace(*scaler(*["scale", "step:o"] * 2), gaps=[Gap(frozenset({Scaler}), "an unknown call")]),
     ),
+    (
+        "gradscaler-call-order",
+        "a run that ended by the exception hides nothing before it",
+        [NO, NO, NO, YES],
+        trace(*scaler(*["scale", "step:o"] * 2), gaps=[Gap(frozenset({Scaler}), "RuntimeError", later=True)]),
+    ),
     ("gradscaler-bypassed", "plain step", [NO, YES], trace(*scaler("scale", "backward"), step())),
     (
         "gradscaler-bypassed",
@@ -2882,3 +2888,19 @@ def test_a_number_needs_all_that_it_is_made_of(name: str, seen: Trace, known: bo
     said = [rule.message.format(**it.words) for it in rule.judge(seen) if it.when.holds is not False]
     numbers = [re.search(r"\d+(?:\.\d+)? (?:s|GiB|Gbit/s)\b", text) for text in said]
     assert all(numbers) and numbers if known else not any(numbers)
+
+
+def test_a_missing_update_is_told_by_the_iteration() -> None:
+    """The second `step` in the text is another fault than the same one, a round later."""
+    rule = RULES["gradscaler-call-order"]
+    twice = [it.words["why"] for it in rule.judge(trace(*scaler(*["scale", "step:o"] * 2))) if it.when.holds]
+    assert twice == ["`step()` was already called for this optimizer, and `update()` was not called since"]
+    once = replace(scaler("scale", "step:o")[2], where=at(40))
+    again = [it.words["why"] for it in rule.judge(trace(*scaler("scale"), once, once)) if it.when.holds]
+    assert again == ["it is the second iteration, and `update()` was not called after the `step()` of the first"]
+
+
+def test_a_rule_without_edits_claims_no_fix() -> None:
+    """`t4lint rules`, pages and the end of a report tell of fixes by what rules declare."""
+    assert [it.name for it in RULES.values() if it.fix != "none" and it.fixes is None] == []
+    assert any(it.fix == "safe" for it in RULES.values()) and any(it.fix == "unsafe" for it in RULES.values())

@@ -105,7 +105,11 @@ UNUSED_LINES = [
     ("x = 1  # t4lint: ignore\n", "This comment hides no finding.", "x = 1\n"),
     ("x = 1  # t4lint: ignore[bf16-weights] why\n", "There is no finding of `bf16-weights` to hide here.", "x = 1\n"),
     ("# t4lint: ignore[bf16-weights]\nx = 1\n", "There is no finding of `bf16-weights` to hide here.", "x = 1\n"),
-    ("x = 1  # t4lint: ignore[bf-weights]\n", "There is no rule `bf-weights`.", "x = 1\n"),
+    (
+        "x = 1  # t4lint: ignore[bf-weights]\n",
+        "There is no rule `bf-weights` (did you mean `bf16-weights`?).",
+        "x = 1\n",
+    ),
     ("x = 1  # noqa  # t4lint: ignore\n", "This comment hides no finding.", "x = 1  # noqa\n"),
     ("x = 1  # t4lint: ignore  # noqa\n", "This comment hides no finding.", "x = 1  # noqa\n"),
     ("if x:\n    # t4lint: ignore\n    y()\n", "This comment hides no finding.", "if x:\n    y()\n"),
@@ -144,6 +148,15 @@ def test_unused_is_only_said_of_what_was_judged(tmp_path: Path) -> None:
     assert not check([tmp_path / "train.py"], Options(cwd=tmp_path)).findings, "another script may import it"
     (tmp_path / "broken.py").write_text("def\n")
     assert not check([tmp_path], Options(cwd=tmp_path)).findings
+
+
+def test_a_name_of_no_rule_is_told_wherever_it_stands(tmp_path: Path) -> None:
+    script_alone = tmp_path / "train.py"
+    script_alone.write_text(script(f"{LINE}  # t4lint: ignore[{RULE}s] a typo"))
+    report = check([script_alone], Options(cwd=tmp_path))
+    assert sorted(rules(report.findings)) == sorted([RULE, UNUSED.name]), "nothing is hidden, and it says why"
+    (told,) = (it for it in report.findings if it.rule == UNUSED.name)
+    assert told.message == f"There is no rule `{RULE}s` (did you mean `{RULE}`?)."
 
 
 # --- writing comments ---------------------------------------------------------------------------------------------

@@ -33,9 +33,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Fact, Scaler, Step, Trace, Value, unknown
+from t4lint.trace import NOT_SAID, Fact, Location, Scaler, Step, Trace, Value, unknown
 
 NOTHING_SCALED = "no loss was given to `scaler.scale()` before"
+STEPPED_TWICE = "`step()` was already called for this optimizer, and `update()` was not called since"
+SECOND_ITERATION = "it is the second iteration, and `update()` was not called after the `step()` of the first"
 CALLS = {"unscale": "unscale_", "step": "step", "update": "update"}
 
 
@@ -49,7 +51,7 @@ CALLS = {"unscale": "unscale_", "step": "step", "update": "update"}
     reads=(Scaler, Step),
 )
 def gradscaler_call_order(trace: Trace) -> Iterator[Candidate]:
-    complete = trace.never(Scaler, lambda event: FALSE)
+    complete = trace.unbroken(Scaler)
     scalers: dict[str, _State] = {}
     for event in trace.events:
         if isinstance(event, Step):
@@ -89,6 +91,7 @@ class _State:
     enabled: Value = NOT_SAID
     scaled: bool = False
     stages: dict[str, str] = field(default_factory=dict)
+    stepped: dict[str, Location] = field(default_factory=dict)  # where each optimizer was stepped last
     unclear: str = ""
     bypassed: bool = False  # an optimizer stepped without the scaler: another rule's finding
     raised: bool = False
@@ -112,12 +115,11 @@ class _State:
                 "unscaled": "`unscale_()` was already called for this optimizer since the last `update()`",
                 "stepped": "`step()` came before, and `update()` was not called since",
             }.get(stage, "")
-        self.stages[event.optimizer] = "stepped"
-        return (
-            "`step()` was already called for this optimizer, and `update()` was not called since"
-            if stage == "stepped"
-            else ""
-        )
+        before = self.stepped.get(event.optimizer)
+        self.stages[event.optimizer], self.stepped[event.optimizer] = "stepped", event.where
+        if stage != "stepped":
+            return ""
+        return SECOND_ITERATION if before == event.where else STEPPED_TWICE
 
     def _update(self) -> str:
         nothing_done = not self.stages and not self.unclear and not self.bypassed

@@ -28,9 +28,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, SetValue, rule
 from t4lint.trace import FALSE, Engine, Location, Model, Predicate, Trace, Value
 from t4lint.trace.questions import asked_for_bf16
+
+SPELLINGS = ("torch.bfloat16", '"bfloat16"', "'bfloat16'")
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
+    """The other dtype, spelled as this one is; not where the value has a name, which other settings may share."""
+    asked = candidate.blame
+    written = asked.origins[0].note.partition("=")[2] if asked is not None and asked.origins else ""
+    if asked is not None and written in SPELLINGS:
+        yield SetValue(asked, written.replace("bfloat16", "float16"))
 
 
 @rule(
@@ -42,6 +52,8 @@ from t4lint.trace.questions import asked_for_bf16
     triggers=("bnb_4bit_compute_dtype",),
     reads=(Model, Predicate, Engine),
     fix="unsafe",
+    fixes=_fixes,
+    fix_title="Compute in fp16",
 )
 def bnb_bf16_compute_dtype(trace: Trace) -> Iterator[Candidate]:
     if trace.target.gpu is None or "bfloat16" in trace.target.gpu.native_dtypes or "unsloth" in trace.imported:

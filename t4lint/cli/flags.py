@@ -58,7 +58,7 @@ def parser(language: str = "en") -> argparse.ArgumentParser:
     )
     _add_fit(command("fit", "say what fills the card, and what would make it fit", "t4lint fit [FLAGS] PATH ..."))
     explain = command("explain", "show the page of a rule", "t4lint explain RULE")
-    explain.add_argument("rule", metavar="RULE")
+    explain.add_argument("rule", metavar="RULE", help="its name, as findings and `t4lint rules` give it")
     rules = command("rules", "list the rules", "t4lint rules [--output-format json]")
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
     shown = command("settings", "show the settings of a file, and where each comes from", "t4lint settings [FILE]")

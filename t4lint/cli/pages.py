@@ -21,7 +21,9 @@ def explain_command(args: argparse.Namespace) -> int:
     known = {rule.name: rule for rule in (*_known_rules(), UNUSED)}
     rule = known.get(args.rule)
     if rule is None:
-        hint = suggestion(args.rule, known) or "; `t4lint rules` lists them"
+        similar = [name for name in known if name.startswith(f"{args.rule}-")]
+        several = f"; there are {' and '.join([', '.join(similar[:-1]), similar[-1]])}" if len(similar) > 1 else ""
+        hint = several or suggestion(args.rule, known) or "; `t4lint rules` lists them"
         raise UsageError(f"unknown rule {args.rule!r}{hint}")
     text = page.explain(rule, spoken.language)
     if outputs.is_terminal():

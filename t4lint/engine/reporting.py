@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from t4lint.engine.discovery import is_shell, is_source, text_of
 from t4lint.engine.finding import numbered
 from t4lint.findings import Finding, Report, in_order
-from t4lint.ruleset import UnknownRule, named, rules
+from t4lint.ruleset import UnknownRule, like, named, rules
 from t4lint.sources.files import display_path
 from t4lint.suppress import UNUSED
 
@@ -44,6 +44,7 @@ def report(session: Session, files: Sequence[Path]) -> Report:
         suppressed=tuple(hidden),
         checked=tuple(checked(session, files)),
         rules=tuple(rule.name for rule in session.rules),
+        fixes_tried=session.options.fixes,
         own_rules=tuple(rule for rule in session.rules if rule not in rules()) if session.options.own_rules else (),
         sources={name: text for name, text in session.texts.items() if name.partition("\0")[0] in paths},
     )
@@ -77,10 +78,14 @@ def unhidden(session: Session, findings: list[Finding], files: Sequence[Path]) -
     texts |= {display_path(file, session.options.cwd): it.listing for file, it in session.notebooks.items()}
     notebooks = {display_path(file, session.options.cwd): text for file, text in session.notebook_texts.items()}
     own = session.options.own_rules
-    names = suppress.Names(partial(meant, own=own), {rule.name for rule in session.rules}, not session.options.select)
+    ran = {rule.name for rule in session.rules}
+    names = suppress.Names(partial(meant, own=own), ran, not session.options.select, partial(like, own=own))
     judged = {display_path(file, session.options.cwd) for file in files if seen_whole(session, file)}
-    judged |= set(checked(session, files)) if session.folders else set()
-    shown, hidden = suppress.hide(findings, texts | notebooks, names, judged, report_unused=not session.problems)
+    looked_at = set(checked(session, files))
+    judged |= looked_at if session.folders else set()
+    shown, hidden = suppress.hide(
+        findings, texts | notebooks, names, judged, looked_at, report_unused=not session.problems
+    )
     shown = [it for it in shown if it.rule != UNUSED.name or reports_unused(session, it.location.path)]
     shown.sort(key=in_order)
     fresh = [finding for finding in shown if not finding.fingerprint]

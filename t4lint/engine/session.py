@@ -715,7 +715,7 @@ class Session:
 def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], cwd: Path) -> RunInfo:
     script = display_path(file, cwd)
     if launch is None:
-        return RunInfo(script, f"python {script}", None, dict(versions), 1)
+        return RunInfo(script, script if file.suffix == ".ipynb" else f"python {script}", None, dict(versions), 1)
     nodes, per_node = launch.nodes, launch.processes_per_node
     known = nodes.known and per_node.known and isinstance(nodes.it, int) and isinstance(per_node.it, int)
     processes = nodes.it * per_node.it if known else None

@@ -166,11 +166,12 @@ class Worlds:
         line = location.line if positions is None else positions.line_of(location)
         first, last = statement_span(document.text, line)
         lines = draft.source.lines
-        if positions is not None:
-            return positions.locate(first, 1, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
         start = lines[first - 1] if first <= len(lines) else ""
+        column = len(start) - len(start.lstrip()) + 1
+        if positions is not None:
+            return positions.locate(first, column, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
         end = len(lines[last - 1]) + 1 if last <= len(lines) else location.end_column
-        return Location(location.path, first, len(start) - len(start.lstrip()) + 1, last, end)
+        return Location(location.path, first, column, last, end)
 
     # --- values ---
 

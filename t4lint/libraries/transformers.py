@@ -202,7 +202,8 @@ def say_engine(m: Any, arguments: Object, role: str) -> None:
         micro_batch=a["per_device_train_batch_size"],
         eval_micro_batch=a["per_device_eval_batch_size"],
         accumulation=a["gradient_accumulation_steps"],
-        sequence_length=a.get("max_length") or Unknown("nothing limits the sequence length"),
+        sequence_length=a.get("max_length")
+        or Unknown("how long the texts are is decided where they are tokenized, if at all"),
         activation_checkpointing=a["gradient_checkpointing"],
         reentrant=reentrant(m, a.get("gradient_checkpointing_kwargs")),
         optimizer=a["optim"],

@@ -17,7 +17,7 @@ from t4lint.memory.configs import shape_of_file
 from t4lint.memory.estimate import optimizer_kind
 from t4lint.memory.images import ImageModel, find_image_model
 from t4lint.memory.plan import Adapters, Plan
-from t4lint.memory.recipe import Recipe, recipe_of
+from t4lint.memory.recipe import UNSEEN, Recipe, recipe_of
 from t4lint.memory.shapes import Shape, find_shape
 from t4lint.trace import NOT_SAID, Origin, Step, Trace, Value
 
@@ -97,13 +97,20 @@ class _Facts:
         return choices
 
 
+# fit knows checkpoints and their configurations; layers that a program puts together itself are measured by running it.
+NO_MODEL = (
+    "no checkpoint is loaded here, and the size of a model of your own is not read; "
+    "`t4lint verify --device phantom -- COMMAND` measures it without a GPU"
+)
+
+
 def read(trace: Trace, step: Step, given: Given) -> Reading:
     """The reading of one step of a predicted trace."""
     found = _Facts()
     recipe = recipe_of(trace, step)
     if isinstance(recipe, Value):
-        if given.model is None or recipe.unknown != "no model in sight":
-            found.miss("the model", recipe.unknown, "--model NAME")
+        if given.model is None or recipe.unknown != UNSEEN:
+            found.miss("the model", NO_MODEL if recipe.unknown == UNSEEN else recipe.unknown, "--model NAME")
             return Reading((), tuple(found.missing), ())
         recipe = recipe_of(trace, step, presumed=given.model)
         if isinstance(recipe, Value):

@@ -33,6 +33,7 @@ _MAY_SHARD = ("accelerate", "deepspeed")
 _SHARDED = frozenset({"zero1", "zero2", "zero3", "fsdp"})
 # Losses that never make the logits of a whole batch.
 _CHUNKED_LOSS = frozenset({"liger_kernel", "unsloth", "cut_cross_entropy"})
+UNSEEN = "no model in sight"
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "FastLanguageModel", "SFTTrainer", "SFTConfig")
 
 
@@ -116,7 +117,7 @@ def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
     if step.trains.known and any(model.subject == step.trains.it for model in models):
         models = [model for model in models if model.subject == step.trains.it]
     if not models:
-        return unknown("no model in sight")
+        return unknown(UNSEEN)
     if len(models) > 1:
         return unknown("several models are trained")
     engines = list(trace.all(Engine))

@@ -159,9 +159,9 @@ def _versions(records: Iterable[Record]) -> dict[str, Value]:
 def _gaps(outcome: Outcome) -> tuple[Gap, ...]:
     gaps = [Gap(UNSEEN, "the recorder does not look for this")]
     if outcome.how == "stopped":
-        gaps.append(Gap(LATER, outcome.detail))
+        gaps.append(Gap(LATER, outcome.detail, later=True))
     elif outcome.how != "finished":
-        gaps.append(Gap(EVERYTHING, outcome.detail))
+        gaps.append(Gap(EVERYTHING, outcome.detail, later=True))
     return tuple(gaps)
 
 

@@ -68,10 +68,8 @@ def _fit(report: FitReport, fit: Fit, page: _Page) -> Iterator[Text]:
     where = f" ({run.launch})" if run.launch else ""
     yield Text(f"{visible(run.command)}{where}", "bold")
     yield Text("")
-    yield from _facts(fit.reading.facts, page)
-    for text in fit.reading.open:
-        yield from _row(page.say("not known"), page.say(text), page, "yellow")
-    yield Text("")
+    known = [*_facts(fit.reading.facts, page), *_open(fit, page)]
+    yield from [*known, Text("")] if known else []
     if fit.usage is None or fit.peak is None:
         yield from _missing(fit, page)
     else:
@@ -82,6 +80,11 @@ def _fit(report: FitReport, fit: Fit, page: _Page) -> Iterator[Text]:
         yield from _ways(fit, page)
     for section in fit.sections:
         yield from _section(section, page)
+
+
+def _open(fit: Fit, page: _Page) -> Iterator[Text]:
+    for text in fit.reading.open:
+        yield from _row(page.say("not known"), page.say(text), page, "yellow")
 
 
 # --- what was read ------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False
         blocks.append(Text("\n".join(visible(line) for line in report.trace)))
     if report.notes:
         blocks.append(Text("\n".join(f"{page.say('note')}: {visible(note)}" for note in report.notes), "dim"))
-    blocks.append(_summary(report))
+    blocks.append(_summary(report).append_text(_fixes(report)))
     return _joined(blocks, colour=colour)
 
 
@@ -218,6 +218,27 @@ def _summary(report: Report) -> Text:
     return block
 
 
+def _fixes(report: Report) -> Text:
+    """A line on what can be repaired: the rules say so, before any fix is tried. None after a run, or where they were."""
+    if report.fixes_tried or any(finding.verdict is not None for finding in report.findings):
+        return Text()
+    counts = Counter(finding.fix_safety for finding in report.findings)
+    safe, unsafe = counts["safe"], counts["unsafe"]
+
+    def say(text: str) -> Text:
+        return Text(f"\n{phrase(text, report.language)}", "dim")
+
+    if safe and unsafe:
+        return say(
+            f"Fixes: --fix for up to {safe} of them, --unsafe-fixes for up to {unsafe} more; --diff only shows them"
+        )
+    if safe:
+        return say(f"Fixes: --fix for up to {safe} of them; --diff only shows them")
+    if unsafe:
+        return say(f"Fixes: --fix --unsafe-fixes for up to {unsafe} of them; --diff --unsafe-fixes only shows them")
+    return Text()
+
+
 def gpu(target: str) -> str:
     """How people call the target: its GPU, and the machine where one was named."""
     from t4lint.devices import UnknownTarget, find_target
@@ -294,9 +315,11 @@ def _rows(page: _Page, report: Report, location: Location, related: Related | No
         return []
     source, where = found
     room = page.width - len(str(where.end_line)) - 3
-    if related is None:
-        return frame(source, where, room)
-    return frame(source, where, room, "-", visible(related.note))
+    rows = frame(source, where, room) if related is None else frame(source, where, room, "-", visible(related.note))
+    if location.cell_line is None:
+        return rows
+    shift = location.cell_line - where.line  # people count from the top of the cell, as its place does
+    return [row._replace(number=str(int(row.number) + shift)) if row.number.isdigit() else row for row in rows]
 
 
 def _margin(frames: list[list[Row]]) -> int:

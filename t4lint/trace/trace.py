@@ -18,12 +18,14 @@ class Gap:
     """What the trace may have missed.
 
     `could` are the kinds of event that may have happened unseen: an unknown call, a stop after N steps. `outside` marks
-    what no program text could show (a launch on another machine): it lowers confidence instead of blocking.
+    what no program text could show (a launch on another machine): it lowers confidence instead of blocking. `later`: only
+    what would have come after the last event can be missing, since a run was watched until then.
     """
 
     could: frozenset[type[Event]]
     why: str
     outside: bool = False
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Trace:
         if inside:
             return Fact(None, inside)
         return Fact(True, tuple(Value(gap.why, likely=True) for gap in gaps))
+
+    def unbroken(self, kind: type[E]) -> Fact:
+        """Are all events of this kind up to the last one here, so that their order can be judged?"""
+        inside = [gap for gap in self.gaps if kind in gap.could and not gap.outside and not gap.later]
+        return Fact(None, tuple(Value(unknown=gap.why) for gap in inside)) if inside else Fact(True)
 
     def led_to(self, predicate: Predicate, value: Value) -> Fact:
         """Did the answer of `predicate` decide `value`? In an observed trace any later value may have been."""

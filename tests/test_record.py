@@ -622,7 +622,7 @@ def test_verify_joins_both_witnesses(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     predicted = Report("t4", (finding(2), finding(3), finding(6)), (), (), 1)
     monkeypatch.setattr("t4lint.verify.predict", lambda argv, options: predicted)
-    monkeypatch.setattr(engine, "select", lambda *names: (rule,))
+    monkeypatch.setattr("t4lint.engine.options.select", lambda *names: (rule,))
     write(
         tmp_path,
         """

@@ -31,6 +31,7 @@ FILES = ("t4lint.toml", "pyproject.toml")
 LARGEST = 5_000_000  # bytes: a pyproject.toml holds more than settings
 MAX_EXTENDS = 10  # files that extend one another
 DEFAULT = "default"
+LONGEST_SHOWN = 60  # characters of a wrong value in a message
 
 
 def _kebab(name: str) -> str:
@@ -338,7 +339,7 @@ def _parse(file: Path, text: str) -> dict[str, Any] | Loaded | None:
         import tomli as tomllib
     try:
         table: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOML that is none, or a number of too many digits
         message, line = str(error), None
         if match := re.search(r" \(at line (\d+), column \d+\)$", message):
             message, line = message[: match.start()], int(match[1])
@@ -456,7 +457,7 @@ def _version_problems(loaded: Loaded, keys: tuple[str, ...], versions: Mapping[s
     """What is wrong with `versions`: a library that no model asks about, or text that is no version."""
     if not versions:
         return
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     known = _libraries()
     for name, version in versions.items():
@@ -467,8 +468,8 @@ def _version_problems(loaded: Loaded, keys: tuple[str, ...], versions: Mapping[s
             continue
         try:
             Version(version)
-        except InvalidVersion:
-            message = f'{version!r} is not a version of {name}, e.g. {name} = "2.4.1"'
+        except ValueError:  # also one of more digits than Python turns into a number
+            message = f'{version[:LONGEST_SHOWN]!r} is not a version of {name}, e.g. {name} = "2.4.1"'
             yield loaded.problem(message, *keys, "versions", name)
 
 

@@ -380,3 +380,12 @@ def test_the_schema_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
     shipped = Path(settings.__file__).with_name("t4lint.schema.json").read_text(encoding="utf-8")
     assert cli.main(["settings", "--schema"]) == 0
     assert json.loads(shipped) == schema() == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("text", ['[versions]\ntorch = "{}"\n', "line-length = {}\n"])
+def test_numbers_of_too_many_digits_are_wrong_settings(text: str, tmp_path: Path) -> None:
+    """Python refuses to read a number of more than 4300 digits."""
+    (tmp_path / "t4lint.toml").write_text(text.format("1" * 5000))
+    (problem,) = settings.load(tmp_path).problems
+    assert "version" in problem.message or "TOML" in problem.message
+    assert len(problem.message) < 250

@@ -161,7 +161,7 @@ def test_what_is_not_known_is_a_script_or_its_flags() -> None:
         ("export NPROC_PER_NODE=3; torchrun train.py", 1, 1),
         ("accelerate launch --num_processes 4 --num_machines 2 train.py", 2, 2),
         ("accelerate launch --num_processes 2 train.py", 1, 2),
-        ("accelerate launch --num_processes 1 --num_machines 2 train.py", 2, 0),
+        ("accelerate launch --num_processes 1 --num_machines 2 train.py", 2, None),
         ("accelerate launch train.py", 1, None),
         ("accelerate launch --config_file x.yaml --num_processes 2 train.py", None, None),
         ("torchrun $FLAGS train.py", None, None),

@@ -24,6 +24,7 @@ from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
 from t4lint.libraries.media import work_of
 from t4lint.sources.document import Document, LaunchCommand, Word
+from t4lint.sources.launchers import some
 from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown
 
 
@@ -267,7 +268,7 @@ def counted(launch: LaunchCommand, config: DictValue) -> LaunchCommand:
         total = Value(number, (Origin("flag", f"--num_processes {word.text}", word.location),))
     if total.known and isinstance(total.it, int) and machines.known and isinstance(machines.it, int):
         per_node = Value(total.it // max(machines.it, 1), (*total.origins, *machines.origins))
-    return replace(launch, nodes=machines, processes_per_node=per_node)
+    return replace(launch, nodes=some(machines), processes_per_node=some(per_node))
 
 
 def key_value(config: DictValue, name: str, default: object) -> Value:

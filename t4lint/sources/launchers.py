@@ -282,6 +282,12 @@ def _before_script(tokens: Sequence[Token], index: int) -> bool:
 # --- how many ----------------------------------------------------------------------------------------------------
 
 
+def some(count: Value) -> Value:
+    """A number of nodes or processes. One below 1 is not known: launchers refuse it, or take it for all that are there."""
+    refused = count.known and isinstance(count.it, int) and count.it < 1
+    return Value(None, count.origins, unknown=f"{count.it} is no number of processes") if refused else count
+
+
 def counts(start: Start, environment: Mapping[str, Word], where: Location) -> tuple[Value, Value]:
     """Nodes and processes per node that a command starts."""
     if start.launcher in ("torchrun", "torch.distributed.launch"):

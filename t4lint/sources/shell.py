@@ -34,6 +34,7 @@ from t4lint.sources.launchers import (
     base_name,
     counts,
     shell_code,
+    some,
     start_of,
     tasks_per_node,
     unwrap,
@@ -800,8 +801,8 @@ class _Shell:
             arguments=tuple(token.word for token in start.arguments),
             environment=environment,
             launcher_flags=start.flags,
-            nodes=nodes,
-            processes_per_node=per_node,
+            nodes=some(nodes),
+            processes_per_node=some(per_node),
             text=_one_line(self.now.text(node)),
             in_container=start.in_container
             or (isinstance(self.document, ShellFragment) and self.document.in_container),

@@ -16,8 +16,7 @@ from t4lint.cli.usage import CLEAN, COMMANDS, FAILED, FOUND, INTERRUPTED, UsageE
 
 __all__ = ["CLEAN", "COMMANDS", "FAILED", "FOUND", "INTERRUPTED", "main", "parser"]
 
-# Where the command is, if not among the pages.
-MODULES = {"check": "check", "verify": "verify", "fit": "fit"}
+OWN_MODULE = ("check", "verify", "fit")  # commands with a module of their name; the others are pages
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +52,7 @@ def _run(argv: list[str]) -> int:
     flags, rest = _split(argv)
     args = parser(spoken.language).parse_args(flags)
     args.rest, args.language = rest, language
-    module = import_module(f"t4lint.cli.{MODULES.get(args.command, 'pages')}")
+    module = import_module(f"t4lint.cli.{args.command if args.command in OWN_MODULE else 'pages'}")
     run: Callable[[argparse.Namespace], int] = getattr(module, f"{args.command}_command")
     return run(args)
 

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from t4lint.devices import find_target
@@ -582,32 +583,13 @@ class Session:
             self.problems.append(Problem(display_path(file, self.options.cwd), text))
 
     def interpret(self, file: Path, launch: LaunchCommand | None) -> None:
-        from t4lint.interpret.launching import likeness
-        from t4lint.interpret.machine import MAX_STEPS
-        from t4lint.interpret.run import interpret, interpret_command, repeated
-
         project = self.project_of(file)
         versions = self.versions_of(project.root, file, launch)
         entered = self.entered.setdefault(project.root, set())
         before = set(entered)
         # what a launched program imports is run as that program does it, not as a program of its own
         main = launch is not None or file not in self.imported
-        result: Interpretation | Problem | None = None
-        alike = ""
-        if launch is not None and launch.file is None:
-            result = interpret_command(project, self.near(file).target, versions, launch)
-        elif launch is not None:
-            folder = str((self.options.cwd / launch.where.path).parent)
-            alike = likeness(launch, folder) + repr(versions)
-            result = repeated(self.done[alike], launch) if alike in self.done else None
-        most = min(MAX_STEPS, max(self.steps_left, LEAST_STEPS))
-        target, listen = self.near(file).target, self.options.watch is not None
-        if result is None:
-            result = interpret(project, file, target, versions, launch, entered, main, listen, most)
-            if launch is not None and not isinstance(result, Problem):
-                self.done[alike] = result
-            if not isinstance(result, Problem):
-                self.spend(result.machine, display_path(file, self.options.cwd))
+        result = self.followed(project, file, launch, versions, entered, main)
         if isinstance(result, Problem):
             if result not in self.problems:
                 self.problems.append(result)
@@ -643,21 +625,41 @@ class Session:
             for argument in arguments(result.machine, launch is not None):
                 self.options.watch(argument)
         presumed = written_for(result.machine, result.segments, launch is not None)
-        older: Interpretation | Problem | None = None
-        if presumed and launch is not None:
-            alike += repr(presumed)
-            older = repeated(self.done[alike], launch) if alike in self.done else None
-        if presumed and older is None:
-            older = interpret(project, file, target, versions, launch, before, main, False, most, presumed)
-            if launch is not None and not isinstance(older, Problem):
-                self.done[alike] = older
+        older = self.followed(project, file, launch, versions, before, main, presumed) if presumed else None
         if older is None or isinstance(older, Problem):
             self.judge_all(result.machine, result.segments, number, launch is not None)
             return
-        self.spend(older.machine, path)
         for module in (it for it in project.modules if self.deferred.get(it, (None,))[0] is result.machine):
             self.deferred[module] = (older.machine, number, launch is not None)
         self.judge_by_versions(result, older, number, launch is not None)
+
+    def followed(
+        self, project: Any, file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], entered: set[int],
+        main: bool, presumed: Mapping[str, str] = MappingProxyType({}),
+    ) -> Interpretation | Problem:  # fmt: skip
+        """What a run does, also with presumed versions. Launches of the script at hand that are alike share one run."""
+        from t4lint.interpret.launching import likeness
+        from t4lint.interpret.machine import MAX_STEPS
+        from t4lint.interpret.run import interpret, interpret_command, repeated
+
+        target = self.near(file).target
+        if launch is not None and launch.file is None:
+            return interpret_command(project, target, versions, launch)
+        alike = ""
+        if launch is not None:
+            folder = str((self.options.cwd / launch.where.path).parent)
+            alike = f"{likeness(launch, folder)}{versions}{dict(presumed)}"
+            again = repeated(self.done[alike], launch) if alike in self.done else None
+            if again is not None:
+                return again
+        most = min(MAX_STEPS, max(self.steps_left, LEAST_STEPS))
+        listen = self.options.watch is not None and not presumed
+        result = interpret(project, file, target, versions, launch, entered, main, listen, most, presumed)
+        if not isinstance(result, Problem):
+            if launch is not None:
+                self.done[alike] = result
+            self.spend(result.machine, display_path(file, self.options.cwd))
+        return result
 
     def judge_by_versions(self, newest: Interpretation, older: Interpretation, number: int, launched: bool) -> None:
         """Judge a program that the newest versions of its libraries refuse."""

@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 from t4lint.findings import TextEdit
 from t4lint.sources.configs import JSON_SUFFIXES, YAML_SUFFIXES
 from t4lint.sources.files import PYTHON_SUFFIXES, SHELL_SUFFIXES
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
+from t4lint.sources.positions import LINE_END
 
 
 class NoPlace(Exception):  # noqa: N818
@@ -53,7 +52,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        ends = list(_LINE_END.finditer(text))
+        ends = list(LINE_END.finditer(text))
         self.starts = [0, *(match.end() for match in ends)]
         self._stops = [*(match.start() for match in ends), len(text)]
         self.newline = ends[0][0] if ends else "\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 import libcst as cst
 
-from t4lint.sources.positions import LINE_END
+from t4lint.sources.positions import LINE_END, line_starts
 from t4lint.sources.printed import deep_enough, spans
 
 OPERATORS: dict[type[cst.CSTNode], type[ast.AST]] = {
@@ -80,7 +80,7 @@ class _Converter:
     def __init__(self, tree: cst.Module, text: str) -> None:
         self.text = text
         self.spans = spans(tree, text)
-        self.starts = [0, *(match.end() for match in LINE_END.finditer(text))]
+        self.starts = line_starts(text)
 
     # --- places ---
 

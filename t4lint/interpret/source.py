@@ -15,7 +15,7 @@ from typing import Any
 from t4lint.findings import Problem
 from t4lint.sources.document import Document
 from t4lint.sources.nesting import too_deep
-from t4lint.sources.positions import LINE_END, split_lines
+from t4lint.sources.positions import line_starts, split_lines
 from t4lint.sources.thin import MOST, Thinned, thin
 from t4lint.trace import Location
 
@@ -91,7 +91,7 @@ class SourceModule:
         if self.document.positions is not None:
             return self.document.positions.location(start, end)
         if self._lines is None:
-            self._lines = _line_starts(self.document.text)
+            self._lines = line_starts(self.document.text)
         return Location(self.path, *self._place(start), *self._place(end))
 
     def _place(self, offset: int) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class SourceModule:
     def _offset(self, line: int, column: int) -> int:
         """The offset of a 1-based line and a 0-based column in bytes of UTF-8, which is how `ast` counts."""
         if self._starts is None:
-            self._starts = _line_starts(self.text)
+            self._starts = line_starts(self.text)
         start = self._starts[line - 1]
         before = self.text[start : start + column]
         if before.isascii():
@@ -165,11 +165,6 @@ def _says(text: str, node: ast.AST) -> bool:
         return ast.dump(ast.parse(f"({text})", mode="eval").body) == ast.dump(node)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-
-
-def _line_starts(text: str) -> list[int]:
-    """The offsets at which lines start, as Python and editors count: `str.splitlines` also splits at form feeds and others."""
-    return [0, *(match.end() for match in LINE_END.finditer(text))]
 
 
 def parse(document: Document, name: str) -> SourceModule | Problem:
@@ -221,8 +216,8 @@ def _problem(document: Document, message: str, line: int | None = None, column: 
 
 def _in_document(text: str, thinned: Thinned, line: int, column: int) -> tuple[int, int]:
     """A place in a text with parts left out, as a place in the document."""
-    starts = _line_starts(thinned.text)
+    starts = line_starts(thinned.text)
     offset = thinned.origin(min(starts[min(line, len(starts)) - 1] + column - 1, len(thinned.text)))
-    lines = _line_starts(text)
+    lines = line_starts(text)
     found = bisect_right(lines, offset)
     return found, offset - lines[found - 1] + 1

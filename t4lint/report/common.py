@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.language import ENGLISH
-from t4lint.report.frame import split_lines, visible
+from t4lint.report.frame import visible
 from t4lint.report.text import chain, sorted_findings
 from t4lint.rule import CONFIDENCES, SEVERITIES
+from t4lint.sources.paths import below
+from t4lint.sources.positions import split_lines
 
 if TYPE_CHECKING:
     from t4lint.findings import Finding, Fix, Report
@@ -91,11 +93,7 @@ def in_repository(path: str) -> str:
     root = _root(folder)
     if root is None:
         return path
-    try:
-        found = Path(os.path.relpath(folder / path, root))
-    except ValueError:  # on another drive
-        return path
-    return path if found.parts[:1] == ("..",) else found.as_posix()
+    return below(Path(os.path.abspath(folder / path)), root) or path  # noqa: PTH100  (links stay)
 
 
 def _root(folder: Path) -> Path | None:

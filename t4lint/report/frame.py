@@ -6,19 +6,18 @@ the cursor, hide or reorder text are spelled out.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Literal, NamedTuple
 
 from rich.cells import get_character_cell_size
 
+from t4lint.sources.positions import split_lines
 from t4lint.trace import Location
 
 TAB = 4
 HEAD, TAIL = 3, 1  # lines shown of a span that is too long
 CUT = "..."
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = "\u200c\u200d"  # ordinary in Persian and in emoji
 
@@ -44,11 +43,6 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(_spelled(char) for char in text)
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines as compilers count them: a form feed or a Unicode separator does not end one."""
-    return _LINE_END.split(text)
 
 
 def frame(source: str, location: Location, width: int, mark: str = "^", label: str = "") -> list[Row]:

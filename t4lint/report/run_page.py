@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t4lint.record.picture import ATTENTION, COPIES_IN, COPIES_OUT, RESIDENT, REST, WAITS, Moment, Picture
-from t4lint.report.frame import split_lines, visible
+from t4lint.report.frame import visible
 from t4lint.report.screen import MARKS, WORDS
 from t4lint.report.text import chain, gpu, measured, place, sorted_findings
+from t4lint.sources.positions import split_lines
 
 if TYPE_CHECKING:
     from t4lint.findings import Finding, Report

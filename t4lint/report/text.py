@@ -13,8 +13,9 @@ from rich.text import Text
 
 from t4lint.findings import in_order, text_at
 from t4lint.language import ENGLISH, phrase
-from t4lint.report.frame import Row, frame, split_lines, visible
+from t4lint.report.frame import Row, frame, visible
 from t4lint.report.wrap import wrapped
+from t4lint.sources.positions import split_lines
 from t4lint.trace import Location, Origin
 
 if TYPE_CHECKING:

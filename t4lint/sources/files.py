@@ -17,6 +17,7 @@ from t4lint.findings import Problem
 from t4lint.sources import disk
 from t4lint.sources.document import Document, Kind
 from t4lint.sources.paths import below
+from t4lint.sources.positions import LINE_END
 
 PYTHON_SUFFIXES = (".py", ".pyw")
 SHELL_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
@@ -34,7 +35,6 @@ DEFAULT_EXCLUDES = frozenset({
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _SHELL_SHEBANG = re.compile(rb"^#!.*\b(?:ba|da|z|k)?sh\b")
 # Codecs that no source file has: what they decode to is not what the bytes show, or takes quadratic time.
 _NOT_FOR_SOURCE = frozenset({"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"})
@@ -370,5 +370,5 @@ def _not_text(text: str, display: str) -> Problem:
 
 def _end_of(text: str) -> tuple[int, int]:
     """The 1-based line and column just after a text."""
-    *before, last = _LINE_END.split(text)
+    *before, last = LINE_END.split(text)
     return len(before) + 1, len(last) + 1

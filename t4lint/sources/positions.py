@@ -98,7 +98,7 @@ class PositionMap:
 
     def _line_starts(self) -> list[int]:
         if self._lines is None:
-            self._lines = [0, *(found.end() for found in LINE_END.finditer(self.text))]
+            self._lines = line_starts(self.text)
         return self._lines
 
     def _begin(self, offset: int) -> Segment:
@@ -205,7 +205,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._starts = [0, *(found.end() for found in LINE_END.finditer(text))]
+        self._starts = line_starts(text)
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset."""
@@ -219,6 +219,11 @@ class Lines:
     def offset(self, line: int, column: int) -> int:
         """The offset of a 1-based place."""
         return min(self._starts[min(line, len(self._starts)) - 1] + column - 1, len(self.text))
+
+
+def line_starts(text: str) -> list[int]:
+    """The offsets at which lines start, as Python and editors count: `str.splitlines` also splits at form feeds and others."""
+    return [0, *(found.end() for found in LINE_END.finditer(text))]
 
 
 def split_lines(text: str) -> list[str]:

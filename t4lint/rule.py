@@ -194,6 +194,51 @@ class InsertInRange:
 
 
 @dataclass(frozen=True, slots=True)
+class PutUnder:
+    """Put a call that is a statement under a line, such as `if ...:`. `{module}` in `header` is what the file calls a module."""
+
+    at: Place
+    header: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartBlockEarlier:
+    """Let the `with x.method():` around a statement begin before the statement that calls `x`."""
+
+    at: Place
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBeforeUse:
+    """A line before the statement that calls what `made` assigns, in the loop that comes to the statement at `at`.
+
+    `{name}` in `code` is what is assigned; `{when}` the condition on which a round of the loop comes to `at`.
+    """
+
+    at: Place
+    made: Place
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertFirst:
+    """`import module` and a line that needs it, before the first import of the file of `at`."""
+
+    at: Place
+    module: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveToInnerShell:
+    r"""Write `\$NAME` for a variable in `bash -c "..."`, so that the inner shell fills it in."""
+
+    at: Place
+
+
+@dataclass(frozen=True, slots=True)
 class AddFlag:
     """Give the launcher of a command (`torchrun`), or `docker run`, the flag `--name=text`.
 
@@ -227,7 +272,8 @@ class AddVariable:
 
 Edit = (
     SetValue | SetArgument | AddArgument | DropArgument | RenameArgument | DropStatement | InsertBefore | InsertAfter
-    | AddImport | DropUnusedImport | PassFunction | InsertInRange | AddFlag | AddVariable | UseModule
+    | AddImport | DropUnusedImport | PassFunction | InsertInRange | AddFlag | AddVariable | UseModule | PutUnder
+    | StartBlockEarlier | InsertBeforeUse | InsertFirst | LeaveToInnerShell
 )  # fmt: skip
 Fixes = Callable[[Trace, Candidate], Iterable[Edit]]
 

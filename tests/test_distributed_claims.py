@@ -108,9 +108,8 @@ sent = []
 
 def note(state, bucket):
     sent.append((str(bucket.buffer().dtype), bucket.buffer().numel() * bucket.buffer().element_size()))
-    future = torch.futures.Future()
-    future.set_result(bucket.buffer())
-    return future
+    mean = bucket.buffer().div_(dist.get_world_size())
+    return dist.all_reduce(mean, async_op=True).get_future().then(lambda done: done.value()[0])
 
 
 def model():
@@ -128,12 +127,21 @@ for dtype in (torch.bfloat16, torch.float16):
 say(buckets=list(sent), parameters=sum(p.numel() for p in net.parameters()))
 
 
+def by_flag(made, number):
+    made.require_backward_grad_sync = number == 3
+    made(x).sum().backward()
+
+
 def exchanges(step):
     sent.clear()
     made = model()
     for number in range(4):
         step(made, number)
+    sums[step.__name__] = [parameter.grad.clone() for parameter in made.parameters()]
     return len(sent)
+
+
+sums = {}
 
 
 def plain(made, number):
@@ -155,7 +163,8 @@ def around_backward(made, number):
         loss.backward()
 
 
-say(plain=exchanges(plain), both=exchanges(around_both), backward_only=exchanges(around_backward))
+say(plain=exchanges(plain), both=exchanges(around_both), backward_only=exchanges(around_backward), flag=exchanges(by_flag))
+say(same=all(torch.allclose(one, other) for one, other in zip(sums["plain"], sums["by_flag"])))
 torch.save(net.state_dict(), "net.pt")
 say(wrote=os.path.exists("net.pt"))
 """
@@ -167,6 +176,7 @@ def test_what_ddp_exchanges(tmp_path: Path) -> None:
         assert {dtype for dtype, _ in said["buckets"]} == {"torch.float32"}
         assert all(size == 4 * said["parameters"] for _, size in said["buckets"])
         assert (said["plain"], said["both"], said["backward_only"]) == (4, 1, 4)
+        assert said["flag"] == 1 and said["same"]
         assert said["wrote"]
 
 

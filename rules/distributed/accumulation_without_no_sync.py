@@ -24,13 +24,20 @@ name `no_sync` anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, InsertBeforeUse, rule
 from t4lint.trace import FALSE, Backward, Fact, Launch, Step, Trace, Wrap
 from t4lint.trace.questions import several_processes
 
 FEW = 20_000_000  # parameters whose gradients are not worth the trouble
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """What `no_sync()` does, without a block. Not where the optimizer steps in two places: one would step without it."""
+    places = {step.where for step in trace.all(Step)}
+    if len(places) == 1:
+        yield InsertBeforeUse(places.pop(), candidate.event, "{name}.require_backward_grad_sync = {when}")
 
 
 @rule(
@@ -42,6 +49,9 @@ FEW = 20_000_000  # parameters whose gradients are not worth the trouble
     help="Run all but the last micro-batch, forward and backward, inside `with model.no_sync():`.",
     triggers=("DistributedDataParallel", "DDP"),
     reads=(Wrap, Step, Backward, Launch),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Exchange gradients with the last micro-batch only",
 )
 def accumulation_without_no_sync(trace: Trace) -> Iterator[Candidate]:
     steps = [step for step in trace.all(Step) if not step.engine]

@@ -24,10 +24,16 @@ ends in an error or a hang. A `True` that is written in the program is not repor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
-from t4lint.trace import NOT_SAID, Fact, Trace, Wrap, unknown
+from t4lint.rule import AddArgument, Candidate, Edit, rule
+from t4lint.trace import NOT_SAID, Engine, Fact, Trace, Wrap, unknown
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    configs = [engine for engine in trace.all(Engine) if engine.role.endswith(("Arguments", "Config"))]
+    if len({engine.where for engine in configs}) == 1:
+        yield AddArgument(configs[0], "ddp_find_unused_parameters", "False", callee=configs[0].role)
 
 
 @rule(
@@ -37,8 +43,10 @@ from t4lint.trace import NOT_SAID, Fact, Trace, Wrap, unknown
     message="For a PEFT model the Trainer lets DDP search for unused parameters at every step, unless told otherwise.",
     help="Set `ddp_find_unused_parameters=False` in the training arguments.",
     triggers=("Trainer",),
-    reads=(Wrap,),
-    fix="none",
+    reads=(Wrap, Engine),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Do not search for unused parameters",
 )
 def find_unused_parameters(trace: Trace) -> Iterator[Candidate]:
     for wrap in trace.all(Wrap):

@@ -22,11 +22,15 @@ Never; without an effect the block only misleads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, StartBlockEarlier, rule
 from t4lint.trace import Backward, Trace, Wrap
 from t4lint.trace.questions import first_of_each
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    yield StartBlockEarlier(candidate.event, "no_sync")
 
 
 @rule(
@@ -38,6 +42,9 @@ from t4lint.trace.questions import first_of_each
     help="Run the forward inside the `no_sync()` block too.",
     triggers=("no_sync",),
     reads=(Backward, Wrap),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Begin the block before the forward",
 )
 def no_sync_around_backward_only(trace: Trace) -> Iterator[Candidate]:
     wrapped = trace.ever(Wrap, lambda wrap: wrap.how.equals("ddp"))

@@ -24,12 +24,21 @@ which switches the multiplication off: not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import AddVariable, Candidate, Edit, InsertFirst, rule
 from t4lint.trace import FALSE, NOT_SAID, EnvironmentVariable, Fact, Launch, Model, Step, Trace, Value
 
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """One card is shown: in front of the command where one is in sight, else before anything is imported."""
+    launches = list(trace.all(Launch))
+    if launches:
+        yield AddVariable(launches[0], "CUDA_VISIBLE_DEVICES", "0")
+    else:
+        yield InsertFirst(candidate.event, "os", 'os.environ["CUDA_VISIBLE_DEVICES"] = "0"')
 
 
 @rule(
@@ -41,7 +50,9 @@ SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
     help="Set `CUDA_VISIBLE_DEVICES=0` before torch is imported, or start one process per GPU.",
     triggers=("BitsAndBytesConfig", "load_in_4bit", "load_in_8bit", "quantization_config"),
     reads=(Model, Step, Launch, EnvironmentVariable),
-    fix="none",
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Show one GPU to the process",
 )
 def quantized_batch_doubling(trace: Trace) -> Iterator[Candidate]:
     trainer = trace.ever(Step, lambda step: Fact(step.engine == "Trainer"))

@@ -23,11 +23,18 @@ is what the Trainer saves, which asks first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, PutUnder, rule
 from t4lint.trace import FALSE, Fact, Launch, ProcessGroup, Save, Trace, Wrap
 from t4lint.trace.questions import first_of_each, several_processes
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    """Also where the program is started without a process group."""
+    yield PutUnder(
+        candidate.event, "if not {module}.is_initialized() or {module}.get_rank() == 0:", "torch.distributed"
+    )
 
 
 @rule(
@@ -38,6 +45,9 @@ from t4lint.trace.questions import first_of_each, several_processes
     help="Write it on the first process only: `if torch.distributed.get_rank() == 0:`.",
     triggers=("save",),
     reads=(Save, ProcessGroup, Wrap, Launch),
+    fix="unsafe",
+    fixes=_fixes,
+    fix_title="Save on the first process only",
 )
 def save_on_every_rank(trace: Trace) -> Iterator[Candidate]:
     parallel = trace.ever(Wrap, lambda wrap: wrap.how.equals("ddp") & Fact(wrap.role != "engine"))

@@ -28,13 +28,18 @@ reported; nor where flags come from a variable that is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from t4lint.rule import Candidate, rule
+from t4lint.rule import Candidate, Edit, LeaveToInnerShell, rule
 from t4lint.trace import FALSE, Fact, Launch, Trace
 
 FILLED_IN_EARLY = "filled in by the batch script, where it is 0"  # so the value notes
 TORCHRUN = ("torchrun", "torch.distributed.launch")
+
+
+def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
+    if isinstance(candidate.event, Launch) and _filled_in_early(candidate.event):
+        yield LeaveToInnerShell(candidate.event.node_rank)
 
 
 @rule(
@@ -45,6 +50,9 @@ TORCHRUN = ("torchrun", "torch.distributed.launch")
     help='Give each node its number, `--node_rank="$NODE_RANK"`, or use `--rdzv_backend=c10d` with `--rdzv_endpoint`.',
     triggers=("nnodes",),
     reads=(Launch,),
+    fix="safe",
+    fixes=_fixes,
+    fix_title="Let each node fill in its number",
 )
 def node_rank_missing_or_frozen(trace: Trace) -> Iterator[Candidate]:
     for launch in trace.all(Launch):

@@ -22,6 +22,11 @@ _SET = rf"(?={_QUOTE}\s*\]?\s*[=:])"
 _LAUNCHER = re.compile(r"(?<![\w./-])(?:torchrun|torch\.distributed\.(?:run|launch))(?![\w./-])")
 _CONTAINER = re.compile(r"(?<![\w./-])(?:docker|podman)[ \t]+run(?![\w./-])")
 _BASH = re.compile(r"%%(?:bash|sh|script[ \t]+(?:ba)?sh)\b")
+_VARIABLE = re.compile(r"(?<!\\)\$(?:\w+|\{\w+\})")
+# The start of a command up to somewhere inside the text that it hands to another shell in double quotes.
+_INNER = re.compile(
+    r"""(?:[^"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')*\b(?:ba|z|da)?sh[ \t]+-\w*c[ \t\\\n]+"(?:[^"\\]|\\.)*""", re.DOTALL
+)
 _PLAIN = re.compile(r"[\w.:-]+")  # a host or a number: the same in every quoting
 
 
@@ -94,6 +99,17 @@ class CommandText:
         if self.kind == "cells" and not _BASH.match(self.first_line(line)):
             raise NoPlace("no line can come before this command")
         return [Splice(start, start, f"{indent}export {name}={value}\n")]
+
+    def leave_to_inner_shell(self, at: Location) -> list[Splice]:
+        r"""`\$NAME` for the only variable of a word that stands in `bash -c "..."`."""
+        start, end = self._span(at)
+        words = list(_VARIABLE.finditer(self.text, start, end))
+        begin = self.lines.start_of(at.line)
+        while begin > 0 and self.text[:begin].endswith("\\\n"):
+            begin = self.lines.start_of(self.lines.line_of(begin - 1))
+        if len(words) != 1 or not _INNER.fullmatch(self.text, begin, words[0].start()):
+            raise NoPlace("no inner shell would fill it in")
+        return [Splice(words[0].start(), words[0].start(), "\\")]
 
     def drop_requirement(self, at: Location) -> list[Splice]:
         """A line of a requirements file."""

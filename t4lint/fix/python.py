@@ -98,13 +98,13 @@ class PythonFile:
             aliases = self._aliases()
             calls = [
                 call for call in calls
-                if first <= self._line(call) <= last and callee in ((name := self._name(call)), aliases.get(name))
+                if first <= self.line_of(call) <= last and callee in ((name := self._name(call)), aliases.get(name))
             ]  # fmt: skip
         if len(calls) != 1:
             raise NoPlace("it is not clear which call is meant")
         return calls[0]
 
-    def _line(self, node: cst.CSTNode) -> int:
+    def line_of(self, node: cst.CSTNode) -> int:
         return self.lines.line_of(self.span(node)[0])
 
     def _aliases(self) -> dict[str, str]:
@@ -129,7 +129,7 @@ class PythonFile:
         """The statement that starts on a location's first line."""
         for node in self.nodes:
             if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-                if self._line(node) == location.line and self._starts_at(node, location):
+                if self.line_of(node) == location.line and self._starts_at(node, location):
                     return node
         raise NoPlace("no statement starts here")
 
@@ -320,7 +320,7 @@ class PythonFile:
 
     def insert(self, location: Location, code: str, words: dict[str, str], *, after: bool) -> list[Splice]:
         node = self.statement(location)
-        line = self._line(node)
+        line = self.line_of(node)
         indent = self.lines.indent(line)
         start = self.lines.start_of(line)
         if self.text[start : self.span(node)[0]].strip():
@@ -379,12 +379,12 @@ class PythonFile:
         if len(outer) != 1 or not isinstance(target, cst.Name) or not isinstance(outer[0].body, cst.IndentedBlock):
             raise NoPlace("it is not clear which loop is meant")
         loop = outer[0]
-        first = self._line(loop.body.body[0])
+        first = self.line_of(loop.body.body[0])
         while first > 1 and self.lines.line(first - 1).lstrip().startswith("#"):
             first -= 1
         start = self.lines.start_of(first)
         line = code.format(name=target.value, count=self.written(loop.target))
-        return [Splice(start, start, f"{self.lines.indent(self._line(loop.body.body[0]))}{line}\n")]
+        return [Splice(start, start, f"{self.lines.indent(self.line_of(loop.body.body[0]))}{line}\n")]
 
     def _over_range(self, loop: cst.For) -> bool:
         over_range = isinstance(loop.iter, cst.Call) and self._name(loop.iter) in ("range", "trange")
@@ -407,7 +407,7 @@ class PythonFile:
         text = f"import {module}"
         for statement in group:
             if isinstance(statement.body[0], cst.ImportFrom) or self.written(statement) > text:
-                start = self.lines.start_of(self._line(statement))
+                start = self.lines.start_of(self.line_of(statement))
                 return [Splice(start, start, f"{text}\n")]
         stop = self.lines.stop_of(self._line_at(self.span(group[-1])[1]))
         return [Splice(stop, stop, f"\n{text}")]
@@ -423,7 +423,7 @@ class PythonFile:
                 continue
             if isinstance(node.body[0], cst.ImportFrom) and self._module(node.body[0]) == "__future__":
                 continue
-            if not groups or self._line(node) != last + 1:
+            if not groups or self.line_of(node) != last + 1:
                 groups.append([])
             groups[-1].append(node)
             last = self._line_at(self.span(node)[1])
@@ -451,7 +451,7 @@ class PythonFile:
                 continue
             if isinstance(small, cst.ImportFrom) and self._module(small) == "__future__":
                 continue
-            return self._line(node)
+            return self.line_of(node)
         raise NoPlace("the file is empty")
 
     def uses(self, name: str) -> bool:
@@ -468,7 +468,7 @@ class PythonFile:
             for alias in node.names:
                 if alias.asname is None and self.written(alias.name) == name:
                     if len(node.names) == 1:
-                        return self.drop_statement(self._location(*self.span(node)))
+                        return self.drop_statement(self.location(*self.span(node)))
                     return self._dropped_alias(alias, node.names)
         return []
 
@@ -484,7 +484,7 @@ class PythonFile:
             return [Splice(self.span(names[index - 1].name)[1], end, "")] if names[index - 1].asname is None else []
         return [Splice(start, self.span(names[1])[0], "")]
 
-    def _location(self, start: int, end: int) -> Location:
+    def location(self, start: int, end: int) -> Location:
         return Location("", *self.lines.place(start), *self.lines.place(end))
 
 

@@ -25,12 +25,17 @@ from t4lint.rule import (
     FixSafety,
     InsertAfter,
     InsertBefore,
+    InsertBeforeUse,
+    InsertFirst,
     InsertInRange,
+    LeaveToInnerShell,
     PassFunction,
     Place,
+    PutUnder,
     RenameArgument,
     SetArgument,
     SetValue,
+    StartBlockEarlier,
     UseModule,
     Written,
 )
@@ -55,7 +60,8 @@ def rendered(edits: Iterable[Edit], texts: Texts, safety: FixSafety, title: str)
 
 
 File: TypeAlias = "PythonFile | ShellFile | ConfigFile | CommandText"
-IN_COMMANDS = (AddFlag, AddVariable, UseModule)
+IN_COMMANDS = (AddFlag, AddVariable, LeaveToInnerShell, UseModule)
+IN_BLOCKS = (PutUnder, StartBlockEarlier, InsertBeforeUse, InsertFirst)
 _MARKUP = (".md", ".markdown", ".rst")
 
 
@@ -265,6 +271,8 @@ def _in_commands(target: _Target, file: CommandText, edit: Edit, at: Location) -
         return file.use_module(at, edit.module, edit.to)
     if isinstance(edit, DropStatement):
         return file.drop_requirement(at)
+    if isinstance(edit, LeaveToInnerShell):
+        return file.leave_to_inner_shell(at)
     if isinstance(edit, AddVariable):
         return file.export(at, edit.name, edit.value)
     raise NoPlace("this edit has no form among commands")
@@ -298,7 +306,25 @@ def _in_python(target: _Target, file: PythonFile, edit: Edit, at: Location) -> l
         return file.insert(at, edit.code, words, after=isinstance(edit, InsertAfter))
     if isinstance(edit, AddImport):
         return file.add_import(edit.module)
+    if isinstance(edit, IN_BLOCKS):
+        return _in_blocks(target, file, edit, at)
     raise NoPlace("this edit has no form in Python")
+
+
+def _in_blocks(target: _Target, file: PythonFile, edit: Edit, at: Location) -> list[Splice]:
+    from t4lint.fix import blocks  # as libcst
+
+    if isinstance(edit, PutUnder):
+        return blocks.put_under(file, at, edit.header, edit.module)
+    if isinstance(edit, StartBlockEarlier):
+        return blocks.start_block_earlier(file, at, edit.method)
+    if isinstance(edit, InsertFirst):
+        return blocks.insert_first(file, edit.module, edit.code)
+    assert isinstance(edit, InsertBeforeUse)
+    made = _location(edit.made)
+    if made.path != _location(edit.at).path:
+        raise NoPlace("the name stands in another file")
+    return blocks.insert_before_use(file, at, target.local(made), edit.code)
 
 
 def _words(target: _Target, path: str, given: Mapping[str, Written]) -> dict[str, tuple[Location, Written]]:

@@ -2,7 +2,7 @@
 
     bash examples/run.sh
 
-On a T4 it has several faults, and `t4lint examples` names them.
+On a T4 it has several faults, and `t4lint examples/finetune.py examples/run.sh` names them.
 """
 
 import argparse

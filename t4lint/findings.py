@@ -90,7 +90,7 @@ class Finding:
     """One fault at one place. `provenance` says where the value came from; `runs` are indices into `Report.runs`.
 
     `keys` are the events that it was judged on, for pairing with what the recorder saw. `fix` is only there when fixes were
-    asked for (`Options.fixes`), and has then been tried.
+    asked for (`Options.fixes`), and has then been tried. `presumption` is what one that is not certain rests on.
     """
 
     rule: str
@@ -108,6 +108,7 @@ class Finding:
     verdict: Verdict | None = None
     fix: Fix | None = None
     effect: Effect | None = None
+    presumption: str = ""
     suppressed: Suppressed | None = None
 
 

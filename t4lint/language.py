@@ -283,12 +283,14 @@ def _finding(finding: Finding, rule: Rule | None, target: Target | None, languag
         effect = replace(effect, conclusion=say(effect.conclusion, "run"))
     if fix is not None and rule is not None:
         fix = replace(fix, title=of_rule(rule, "fix", fix.title, language))
-    message, help = finding.message, finding.help
+    message, help, presumption = finding.message, finding.help, say(finding.presumption, "report")
     if rule is not None:
+        if presumption == finding.presumption and (found := catalogue(language)) is not None:
+            presumption = found.word(rule.family, f"{rule.name}/words", presumption)
         message = _said(rule, "message", rule.message, message, target, language)
         help = _said(rule, "help", rule.help, help, target, language)
     return replace(
-        finding, message=message, help=help, verdict=verdict, effect=effect, fix=fix,
+        finding, message=message, help=help, presumption=presumption, verdict=verdict, effect=effect, fix=fix,
         provenance=tuple(replace(it, note=say(it.note, "origin")) for it in finding.provenance),
         related=tuple(replace(it, note=say(it.note, "origin")) for it in finding.related),
     )  # fmt: skip

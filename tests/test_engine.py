@@ -193,6 +193,25 @@ class TestWorlds:
         )
         (finding,) = lint(tmp_path).findings
         assert (finding.location.line, finding.confidence) == (4, "likely")
+        assert finding.presumption == "nothing that was read calls this code"
+
+    def test_what_is_not_certain_says_what_it_rests_on(self, tmp_path: Path) -> None:
+        (tmp_path / "flag.py").write_text(
+            "import argparse\nfrom transformers import TrainingArguments\nparser = argparse.ArgumentParser()\n"
+            'parser.add_argument("--bf16", default=True)\nTrainingArguments("out", bf16=parser.parse_args().bf16)\n'
+        )
+        (tmp_path / "gone.py").write_text(
+            'from transformers import TrainingArguments\nTrainingArguments("out", evaluation_strategy="no")\n'
+        )
+        (tmp_path / "sure.py").write_text(
+            'from transformers import TrainingArguments\nTrainingArguments("out", bf16=True)\n'
+        )
+        found = {it.location.path: (it.confidence, it.presumption) for it in lint(tmp_path).findings}
+        assert found == {
+            "flag.py": ("likely", "it rests on a default that a launch or another version may change"),
+            "gone.py": ("likely", "no version is pinned"),
+            "sure.py": ("certain", ""),
+        }
 
 
 class TestHanging:

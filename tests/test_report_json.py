@@ -53,6 +53,7 @@ def test_a_full_report() -> None:
             "rule": "bf16-mixed-precision",
             "severity": "warning",
             "confidence": "certain",
+            "presumption": "",
             "path": "train.py",
             "line": 40,
             "column": 5,

@@ -70,5 +70,5 @@ def _same_file(call: Call, save: Save) -> Fact:
     resumed = call.arguments.get("resumes", Value(False))
     keys = save.keys.it if isinstance(save.keys.it, tuple) else ()
     if resumed.it is True and any("optim" in str(key) for key in keys):
-        return Fact(True, (Value("a checkpoint of its own", likely=True),))
+        return Fact(True, (Value("what it reads is presumed to be a checkpoint of its own", likely=True),))
     return Fact(None, (read, save.target))

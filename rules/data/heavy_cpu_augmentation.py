@@ -43,7 +43,7 @@ FEW = 4  # virtual CPUs: Colab 2, Kaggle 4, the smallest cloud machines 4
 )
 def heavy_cpu_augmentation(trace: Trace) -> Iterator[Candidate]:
     vcpus = trace.target.vcpus
-    few = Fact(True, (Value("few virtual CPUs", likely=True),)) if not vcpus else Fact(vcpus <= FEW)
+    few = Fact(True, (Value("few virtual CPUs are presumed", likely=True),)) if not vcpus else Fact(vcpus <= FEW)
     for loader in first_of_each(trace, Loader):
         augments = loader.work.test(lambda work: "augment" in work)
         on_host = loader.device.test(lambda device: str(device).startswith("cuda"), if_unknown=True)

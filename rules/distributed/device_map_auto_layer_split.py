@@ -94,7 +94,7 @@ def _bytes(trace: Trace, model: Model) -> tuple[Value, Value]:
 
 def _alone(trace: Trace) -> Fact:
     """One process, as launched, or presumed where no launch is in sight."""
-    alone = Fact(True, (Value("one process", likely=True),))
+    alone = Fact(True, (Value("one process is presumed", likely=True),))
     for launch in trace.all(Launch):
         alone = launch.nodes.equals(1) & launch.processes_per_node.equals(1)
     return alone

@@ -52,7 +52,7 @@ def torch_load_without_map_location(trace: Trace) -> Iterator[Candidate]:
         unset = call.arguments.get("map_location", Value(None)).equals(None)
         unset &= call.arguments.get("mmap", Value(None)).test(lambda on: not on)
         restored = call.arguments.get("restores", Value(unknown="what is done with it")).equals(True)
-        from_gpu = Fact(True, (Value("saved from a GPU", likely=True),))
+        from_gpu = Fact(True, (Value("the checkpoint is presumed to come from a GPU", likely=True),))
         where = "all processes fill the first card" if several else "its weights are there twice until it is dropped"
         yield Candidate(
             call,

@@ -57,8 +57,8 @@ def large_model_pretraining(trace: Trace) -> Iterator[Candidate]:
     loaded = any(model.role == "load" for model in trace.all(Model))
     for step in first_of_each(trace, Step):
         large = on_gpu(step.device) & step.parameters.test(lambda count: count >= LARGE)
-        # Weights may come from a state dict that the program loads.
-        large &= Fact(True, (Value(True, likely=True),))
+        # They may come from a state dict that the program loads.
+        large &= Fact(True, (Value("the weights are presumed to start untrained", likely=True),))
         if loaded or "peft" in trace.imported:
             large &= FALSE
         count = float(step.parameters.it) if step.parameters.known else 0.0

@@ -54,8 +54,9 @@ def sdxl_without_memory_savings(trace: Trace) -> Iterator[Candidate]:
         if model.role != "load" or not model.evidence.endswith("UNet2DConditionModel"):
             continue
         wasteful = on_gpu(step.device) & model.name.test(_is_sdxl) & Fact(not checkpointed or not adapters)
-        # It is presumed that this network is the one that trains, at the size that it was made for.
-        wasteful &= Fact(True, (Value(True, likely=True),))
+        wasteful &= Fact(
+            True, (Value("this network is presumed to train, at the size that it was made for", likely=True),)
+        )
         what, why = ("Training all", "takes 24 to 38 GiB")
         if adapters:
             what, why = ("LoRA", "without gradient checkpointing keeps 8 GiB of activations a sample at 1024 pixels")

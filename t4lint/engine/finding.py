@@ -34,6 +34,7 @@ def finding_from(
     runs: tuple[int, ...] = (),
     sources: Mapping[str, str] | None = None,
     target: Target | None = None,
+    presumption: str = "",
 ) -> Finding:
     """The finding that a candidate stands for. An error that is not certain is shown as a warning.
 
@@ -65,6 +66,7 @@ def finding_from(
         keys=(candidate.event.key,),
         fix_safety=rule.fix,
         fingerprint=fingerprint(rule.name, location, sources or {}),
+        presumption=presumption,
     )
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from t4lint.interpret.worlds import Segment, Worlds
 
 FILES_ONLY: frozenset[type[Event]] = frozenset({Requirement, InstanceRequest, TrainerFile})
+UNCALLED = "nothing that was read calls this code"
+UNPINNED = "no version is pinned"
+DEFAULT = "it rests on a default that a launch or another version may change"
 NO_RUN = -1  # the number of the run that a finding over files alone belongs to
 
 
@@ -106,7 +109,8 @@ def _less_sure(finding: Finding, confidence: Confidence) -> Finding:
     """A finding that is no surer than this; an error needs certainty."""
     least = min(finding.confidence, confidence, key=CONFIDENCES.index)
     milder = finding.severity == "error" and least != "certain"
-    return replace(finding, confidence=least, severity="warning" if milder else finding.severity)
+    why = finding.presumption or (UNPINNED if least != "certain" else "")
+    return replace(finding, confidence=least, severity="warning" if milder else finding.severity, presumption=why)
 
 
 def _of_older(finding: Finding, machine: Machine) -> Finding:
@@ -159,13 +163,30 @@ def add(
     candidate = found[0][1]
     everywhere = len({number for number, _ in found}) == worlds and not any(c.event.guards for _, c in found)
     confidence: Confidence = "possible"
+    presumption = ""
     if everywhere:
-        confidence = "likely" if uncalled or any(c.when.likely for _, c in found) else "certain"
+        unsure = uncalled or any(c.when.likely for _, c in found)
+        confidence = "likely" if unsure else "certain"
+        presumption = presumed_by([c for _, c in found], uncalled) if unsure else ""
     place = session.options.cwd / (session.runs[run].script if run != NO_RUN else candidate.event.where.path)
     runs = (run,) if run != NO_RUN else ()
-    finding = finding_from(rule, candidate, confidence, runs, session.texts, session.near(place).target)
+    finding = finding_from(rule, candidate, confidence, runs, session.texts, session.near(place).target, presumption)
     key = (rule.name, finding.location)
     session.found[key] = merged(session.found[key], finding) if key in session.found else finding
+
+
+def presumed_by(found: Sequence[Candidate], uncalled: bool) -> str:
+    """What a judgement rests on that no text says, for people; empty where the provenance alone can tell."""
+    if uncalled:
+        return UNCALLED
+    for value in (value for candidate in found for value in candidate.when.rests_on if value.likely):
+        if value.unknown:
+            return value.unknown
+        if any(origin.how == "default" for origin in value.origins):
+            return DEFAULT
+        if isinstance(value.it, str) and not value.origins:  # a text that a rule or a gap gives as its reason
+            return value.it
+    return ""
 
 
 def note_fix(session: Session, rule: Rule, trace: Trace, candidate: Candidate) -> None:

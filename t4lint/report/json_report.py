@@ -61,6 +61,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "rule": finding.rule,
         "severity": finding.severity,
         "confidence": finding.confidence,
+        "presumption": finding.presumption,
         "path": at.path,
         "line": at.line,
         "column": at.column,

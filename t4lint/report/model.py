@@ -89,11 +89,15 @@ class Effect(Model):
 
 
 class Finding(Model):
-    """One fault at one place. `runs` are indices into the report's runs; `suppressed` is the reason, if it is."""
+    """One fault at one place. `presumption`: what one that is not certain rests on, where a text can say it.
+
+    `runs` are indices into the report's runs; `suppressed` is the reason, if it is.
+    """
 
     rule: str
     severity: Severity
     confidence: Confidence
+    presumption: str
     path: str
     line: int
     column: int

@@ -116,7 +116,8 @@ def _notes(page: _Page, report: Report, finding: Finding, unseen: list[Related])
         yield page.say("fix"), f"{finding.fix.title} ({flags})", "bold green"
     yield from _launches(page, report, finding)
     if finding.confidence != "certain":
-        yield page.say("confidence"), page.say(finding.confidence), "bold"
+        why = f" ({finding.presumption})" if finding.presumption else ""
+        yield page.say("confidence"), page.say(finding.confidence) + why, "bold"
     if finding.verdict is not None:
         yield _verdict(page, finding.verdict)
     if finding.effect is not None:

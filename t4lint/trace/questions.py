@@ -222,7 +222,7 @@ def several_processes(trace: Trace) -> Fact:
     """
     launch = next(trace.all(Launch), None)
     if launch is None or launch.launcher == "python":
-        return Fact(True, (Value("several processes", likely=True),))
+        return Fact(True, (Value("several processes are presumed", likely=True),))
     return ~(launch.nodes.equals(1, if_unknown=False) & launch.processes_per_node.equals(1, if_unknown=False))
 
 
@@ -230,7 +230,7 @@ def on_several_nodes(trace: Trace) -> Fact:
     """Does the program run on more than one node? Presumed possible where no launch says how many there are."""
     launches = list(trace.all(Launch))
     if not launches:
-        return Fact(True, (Value("several nodes", likely=True),))
+        return Fact(True, (Value("several nodes are presumed", likely=True),))
     found = FALSE
     for launch in launches:
         found |= launch.nodes.test(lambda nodes: nodes > 1, if_unknown=True)

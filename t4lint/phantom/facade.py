@@ -248,7 +248,7 @@ def _memory(card: Card, ledger: Ledger) -> dict[str, Any]:
         "_record_memory_history": lambda *args, **kwargs: None,
         "_dump_snapshot": lambda *args, **kwargs: None,
         "_snapshot": lambda *args, **kwargs: {"segments": [], "device_traces": [[]]},
-        "empty_cache": allocator.release,
+        "empty_cache": ledger.emptied,
         "set_per_process_memory_fraction": lambda fraction, device=None: None,
     }
 

@@ -38,6 +38,7 @@ class Ledger:
         self._stretches: list[tuple[int, int, str]] = []  # the event from which on it is another step or phase
         self._workspaces: set[str] = set()
         self.optional: list[tuple[int, int]] = []  # (the event that it would come before, bytes)
+        self._emptied: set[int] = set()  # the events that it came before
 
     def add(self, storage: Any, operation: str) -> None:
         """A storage that an operation has made, once."""
@@ -58,6 +59,11 @@ class Ledger:
         """Memory that an operation would take for its time where there is some, and can do without: not counted."""
         if size:
             self.optional.append((len(self._events), size))
+
+    def emptied(self) -> None:
+        """What is held and not used goes back to the driver."""
+        self.allocator.release()
+        self._emptied.add(len(self._events))
 
     def matmul(self) -> None:
         """The first product of a thread makes a workspace for cuBLAS that stays: forward and backward are two threads."""
@@ -138,6 +144,8 @@ class Ledger:
                 at, size = next(wanted)
             if entry is None:
                 break
+            if number in self._emptied:
+                replay.release()
             if came:
                 addresses[id(entry)] = _anyway(replay, entry.size)
             else:

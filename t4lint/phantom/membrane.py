@@ -54,6 +54,7 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.tell = tell
         self.ledger = ledger
+        self.plans: set[Any] = set()
         self.fakes = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
         self.special: dict[Any, Callable[..., Any]] = {
             aten._local_scalar_dense.default: self._scalar,
@@ -100,7 +101,16 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
             if number is not None:
                 finite.keep(out, number)
         self._account(out, func)
+        if func in CONVOLUTIONS:
+            self._searched(func, args)
         return out
+
+    def _searched(self, func: Any, args: Any) -> None:
+        """The first convolution of its kind looks for the fastest plan, if the program wants that."""
+        for key in convolution.searched(func is aten.convolution.default, args):
+            if key not in self.plans:
+                self.plans.add(key)
+                self.ledger.emptied()
 
     def within(self) -> bool:
         """Is one of its operations running? Shapes are worked out in Python, by functions that programs call too."""
@@ -273,8 +283,14 @@ class Membrane(TorchDispatchMode):  # type: ignore[misc]
 
 @functools.cache
 def _composite(func: Any) -> bool:
-    """Is it made of other operations? Of inference mode, and of tensors that were made in it, such come whole."""
-    return bool(func.namespace == "aten" and func._can_decompose())
+    """Is it nothing but other operations? Of inference mode, and of tensors that were made in it, such come whole.
+
+    What has a kernel of its own besides (SiLU's backward) is one operation on a GPU.
+    """
+    if func.namespace != "aten" or not func._can_decompose():
+        return False
+    name = func.name()
+    return not any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in ("CPU", "CUDA"))
 
 
 def _workspace(func: Any, args: Any) -> int:

@@ -78,10 +78,11 @@ def install(torch: Any, told: dict[str, Any], tell: Tell) -> Phantom:
 
 
 def _python_side(torch: Any, card: Card, tell: Tell) -> Phantom:
-    from . import attention, distributed, facade, legacy, libraries, parameters, tensors
+    from . import attention, distributed, facade, kernels, legacy, libraries, parameters, tensors
 
     phantom = Phantom(card, tell)
     libraries.install()
+    kernels.install()
     legacy.install()
     facade.install(torch, card, phantom.ledger)
     attention.install(torch, card, tell, tensors.is_fake)

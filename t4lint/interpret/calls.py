@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from t4lint.interpret import expressions, statements
+from t4lint.interpret import errors, expressions, statements
 from t4lint.interpret.operators import tensor_of, unknown_from
 from t4lint.interpret.values import (
     NONE,
@@ -124,7 +124,7 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
     path, control, regions, choosing, last = m.path, m.control, len(m.regions), m.choosing, m.last
     m.choosing = ()
     ends = m.last and bool(m.frames) and m.frames[-1].ends
-    frame = Frame(function.source, scope, function, receiver, loops=len(m.loops), ends=ends)
+    frame = Frame(function.source, scope, function, receiver, loops=len(m.loops), ends=ends, forks=m.forks)
     m.last = True
     m.frames.append(frame)
     grad = m.grad
@@ -155,7 +155,7 @@ def _result(m: Machine, frame: object, completion: object) -> Abstract:
         value = completion.value
     elif completion is statements.DEAD:
         if not pending:
-            return expressions.NEVER
+            return errors.result(m, frame.function) or expressions.NEVER  # type: ignore[attr-defined]
         value = pending.pop()[2]
     else:
         value = NONE

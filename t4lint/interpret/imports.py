@@ -57,8 +57,8 @@ def import_from(m: Machine, node: ast.ImportFrom) -> object:
 
 
 def missing_library(m: Machine, name: str) -> bool:
-    """Libraries whose absence a program guards against, and that cannot run on the target anyway: apex is one."""
-    return registry.is_absent(name.partition(".")[0]) and local_file(m, name) is None
+    """Libraries whose absence a program guards against; one that does not needs it, and is run where it is."""
+    return bool(m.catching) and registry.is_absent(name.partition(".")[0]) and local_file(m, name) is None
 
 
 # Libraries that are built for the GPU that they run on.
@@ -252,7 +252,7 @@ def run_module(m: Machine, module: ProjectModule, main: bool = False) -> None:
     module.scope.names["__file__"] = Const(str(module.source.document.file))
     control, path, last = m.control, m.path, m.last
     m.last = main
-    m.frames.append(Frame(module.source, module.scope, ends=main))
+    m.frames.append(Frame(module.source, module.scope, ends=main, forks=m.forks))
     try:
         statements.run(m, module.source.tree.body)
     finally:

@@ -102,6 +102,7 @@ class Frame:
     streams: bool = False  # a `yield` in a loop or under a test: how many there are is not known
     loops: int = 0  # that were open at entry
     ends: bool = False  # a return from it ends the program
+    forks: int = 0  # undecided tests around its entry
 
 
 class Heard(NamedTuple):
@@ -183,6 +184,10 @@ class Machine:
         self.sometimes = 0  # tests around that are decided anew in each iteration, and not known
         self.phase = "setup"
         self.grad = True
+        self.forks = 0  # undecided tests around what runs
+        self.ended = ""  # why the last path that ended did so: "target", "error", "exit"
+        self.died: Any = None  # the block of the branch in which it did
+        self.chained: Any = None  # the `elif` of the branch that is run
         self.catching = 0  # `try` blocks with handlers around what runs
         self.uncalled = False  # is what runs a function that nothing calls
         self.imported: set[str] = set()
@@ -238,10 +243,14 @@ class Machine:
             taken = self.path[test]
             result = yes() if taken else no()
             return (result, result)
-        with self.assuming(test, True):
-            first, first_writes = self.captured(yes)
-        with self.assuming(test, False):
-            second, second_writes = self.captured(no)
+        self.forks += 1
+        try:
+            with self.assuming(test, True):
+                first, first_writes = self.captured(yes)
+            with self.assuming(test, False):
+                second, second_writes = self.captured(no)
+        finally:
+            self.forks -= 1
         ends = statements.ends
         if ends(first) and not ends(second):
             self.apply(second_writes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from t4lint.interpret import expressions, imports, keeping, ranks
+from t4lint.interpret import errors, expressions, imports, keeping, ranks
 from t4lint.interpret.operators import NAMES, binary
 from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import (
@@ -43,6 +43,9 @@ LONG_ITERATION = 8_000  # steps of one iteration, from which on a loop is run tw
 MAX_ITERATIONS = 16  # of a step loop, to reach the end of one accumulation window
 MAX_REASONS = 4  # settings that decided the branches around a statement
 MAX_ELEMENTS = 4  # of a known sequence that is run through element by element
+MAX_PLAIN = 64  # the same where the body is short, and says what is to be done rather than does it
+SHORT_BODY = 6  # statements of such a body
+SHORT_ITERATION = 60  # steps of an iteration through it
 
 
 class Return:
@@ -299,11 +302,13 @@ def _raise(m: Machine, node: ast.Raise) -> Completion:
     if node.exc is not None:
         expressions.evaluate(m, node.exc)
     say_exit(m, node, m.control)
+    errors.note(m, m.control)
     return DEAD
 
 
-def say_exit(m: Machine, node: ast.AST, because: tuple[Step, ...]) -> None:
+def say_exit(m: Machine, node: ast.AST, steps: tuple[Step, ...]) -> None:
     """The program ends here because of what the target is. Nothing that is caught, or that nobody calls, ends it."""
+    because = tuple(step for step in steps if step.how == "target")
     if because and not m.catching and not m.uncalled:
         with m.at(m.frames[-1].source, node):
             m.emit(Exit, reason=Const("the target", because))
@@ -326,8 +331,10 @@ def _assert(m: Machine, node: ast.Assert) -> Completion:
     value = expressions.evaluate(m, node.test)
     if m.truth(value) is not False or varies(value):
         return None
-    say_exit(m, node, tuple(step for step in value.origins if step.how == "target"))
-    return DEAD
+    say_exit(m, node, value.origins)
+    errors.note(m, value.origins)
+    literal = isinstance(node.test, (ast.Constant, ast.Tuple))
+    return None if errors.unexpected(m) and not literal else DEAD
 
 
 def _global(m: Machine, node: ast.Global) -> Completion:
@@ -349,6 +356,7 @@ def _if(m: Machine, node: ast.If) -> Completion:
     choosing = chooses(m, node, test)
     m.note_test(test, node.test)
     by_process = ranks.by_process(test)
+    chained, m.chained = m.chained is node, node.orelse[0] if len(node.orelse) == 1 else None
     completion = branch(
         m,
         test,
@@ -356,6 +364,8 @@ def _if(m: Machine, node: ast.If) -> Completion:
         lambda: _choosing(m, node.orelse, choosing, node if by_process else None),
         leaves_early=(_leaves(node.body), _leaves(node.orelse)),
     )
+    if completion is DEAD and not varies(test) and m.truth(test) is not None:
+        completion = errors.instead(m, node, test, chained)
     if by_process and completion is None and (_returns(node.body) or _returns(node.orelse)):
         m.frames[-1].apart.append(node)  # the others have left the function
     return completion
@@ -399,10 +409,13 @@ def _choosing(
     if apart is not None:
         m.frames[-1].apart.append(apart)
     try:
-        return run(m, block)
+        completion = run(m, block)
     finally:
         m.choosing = before
         del m.frames[-1].apart[around:]
+    if completion is DEAD and block is not m.died:
+        m.died = block
+    return completion
 
 
 def _leaves(block: Sequence[ast.stmt]) -> bool:
@@ -642,15 +655,18 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor) -> Completion:
     last, m.last = m.last, False
     loop = _enter_loop(m, node)
     loop.batches = _are_batches(elements.any_element)
-    if elements.known is not None and len(elements.known) <= MAX_ELEMENTS and not elements.stream:
+    if elements.known is not None and not elements.stream and _is_plain(node, len(elements.known)):
         loop.whole = True
-        completion = _each(m, node, elements.known)
+        completion = _each(m, node, elements.known, loop)
     else:
         completion = _stream(m, node, elements, loop)
     _leave_loop(m, loop)
     m.last = last
-    if completion is None:
-        return run(m, node.orelse)
+    if completion is None and node.orelse:
+        # a `break` under a test that is not decided leaves the loop in some worlds
+        test = Unknown("whether the loop is left early", uid=f"left {m.frames[-1].source.serial(node)}")
+        left = any(isinstance(it, ast.Break) for it in statements_of(node.body))
+        return branch(m, test, lambda: None, lambda: run(m, node.orelse)) if left else run(m, node.orelse)
     return completion
 
 
@@ -678,8 +694,21 @@ def _leave_loop(m: Machine, loop: Any) -> None:
             m.write(sequence.state, "complete", False)
 
 
-def _each(m: Machine, node: ast.For | ast.AsyncFor, elements: Sequence[Abstract]) -> Completion:
-    for element in elements:
+def _is_plain(node: ast.For | ast.AsyncFor, count: int) -> bool:
+    """Is each element of a known sequence looked at? Of a few always; of more where the body is short and has no loop."""
+    if count <= MAX_ELEMENTS:
+        return True
+    inner = list(statements_of(node.body))
+    loops = any(isinstance(it, (ast.For, ast.AsyncFor, ast.While)) for it in inner)
+    return count <= MAX_PLAIN and len(inner) <= SHORT_BODY and not loops
+
+
+def _each(m: Machine, node: ast.For | ast.AsyncFor, elements: Sequence[Abstract], loop: Any) -> Completion:
+    started = m.steps
+    for number, element in enumerate(elements):
+        if number >= MAX_ELEMENTS and m.steps - started > number * SHORT_ITERATION:
+            loop.whole = False  # too much for all of them
+            break
         assign(m, node.target, element)
         completion = run(m, node.body)
         if completion is BREAK:
@@ -833,16 +862,27 @@ def _try(m: Machine, node: ast.Try) -> Completion:
 
 
 def _try_body(m: Machine, node: ast.Try) -> Completion:
-    m.catching += bool(node.handlers)
+    catches = any(_goes_on(handler) for handler in node.handlers)
+    m.catching += catches
     try:
         completion = run(m, node.body)
     finally:
-        m.catching -= bool(node.handlers)
+        m.catching -= catches
     if completion is DEAD and node.handlers:
         completion = _handlers(m, node)
     elif completion is None:
         completion = run(m, node.orelse)
     return completion
+
+
+INTERRUPTIONS = frozenset({"KeyboardInterrupt", "SystemExit", "GeneratorExit"})
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    """Does the program go on after a handler, and is it one for errors?"""
+    if isinstance(handler.type, ast.Name) and handler.type.id in INTERRUPTIONS:
+        return False
+    return not isinstance(handler.body[-1], ast.Raise)
 
 
 def _handlers(m: Machine, node: ast.Try) -> Completion:

@@ -59,6 +59,7 @@ def literal_eval(call: Call) -> Abstract:
             if call.name == "ast.literal_eval":
                 from t4lint.interpret.expressions import NEVER
 
+                call.machine.ended = "error"
                 return NEVER
     return Unknown("the value of code that is text")
 

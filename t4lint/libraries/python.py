@@ -495,8 +495,10 @@ def print_or_exit(call: Call) -> Abstract:
             read_by(call.machine, "print", value)
         return NONE
     m = call.machine
-    if m.control and not m.catching and not m.uncalled:
-        m.emit(Exit, reason=Const("the target", m.control))
+    because = tuple(step for step in m.control if step.how == "target")
+    if because and not m.catching and not m.uncalled:
+        m.emit(Exit, reason=Const("the target", because))
+    m.ended = "target" if because else "exit"
     return NEVER
 
 

@@ -59,7 +59,9 @@ def launch_files(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
     if any(disk.exists(root / mark) for mark in ROOT_MARKS):
         below: Iterable[Path] = find([root], problems=[], wanted=wanted)
     else:
-        below = (file for file in children(root) if disk.is_file(file) and wanted(file.name.lower()))
+        folders = [root, *(folder for folder in children(root) if disk.is_folder(folder))]
+        files = (file for folder in folders for file in children(folder) if wanted(file.name.lower()))
+        below = (file for file in files if disk.is_file(file))
     return list(islice(below, MAX_LAUNCH_FILES))
 
 

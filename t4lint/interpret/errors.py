@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret import statements
+from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import PRESUMED, Abstract, Function, Step, Unknown
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def result(m: Machine, function: Function) -> Abstract | None:
     node = function.node
     body = [] if isinstance(node, ast.Lambda) else node.body
     abstract = bool(body) and isinstance(body[-1], ast.Raise) and "NotImplementedError" in ast.dump(body[-1])
-    gives = any(isinstance(it, ast.Return) and it.value is not None for it in statements.statements_of(body))
+    gives = any(isinstance(it, ast.Return) and it.value is not None for it in statements_of(body))
     if not abstract and not gives:
         return None  # a function that is there to end the program
     return Unknown(f"{function.name} ends with an error for what is known here", varies=bool(m.loops))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from t4lint.findings import Problem
 from t4lint.interpret.values import Abstract, Const, ListValue, ProjectModule, Scope, Symbol, Unknown
 from t4lint.libraries import registry
+from t4lint.sources import disk
 from t4lint.sources.files import is_folder
 from t4lint.sources.versions import required
 from t4lint.trace import Call
@@ -123,8 +124,14 @@ def script_of(m: Machine) -> Path:
 
 
 def local_file(m: Machine, name: str) -> Path | None:
-    found = m.project.find(name, Path(m.frames[-1].source.document.file)) or m.project.find(name, script_of(m))
-    return found or next((file for base in added_folders(m) if (file := m.project.find_in(base, name))), None)
+    """The project's file for an absolute name: beside the script, where the program looks too, else near the file."""
+    file, script = Path(m.frames[-1].source.document.file), script_of(m)
+    if file.parent != script.parent:
+        first = next((it for base in (script.parent, *added_folders(m)) if (it := m.project.find_in(base, name))), None)
+        if first is not None and first != file:
+            return first
+    found = m.project.find(name, file) or m.project.find(name, script)
+    return found or next((it for base in added_folders(m) if (it := m.project.find_in(base, name))), None)
 
 
 def added_folders(m: Machine) -> list[Path]:
@@ -176,11 +183,24 @@ def import_module(m: Machine, name: str) -> Abstract:
     top = name.partition(".")[0]
     find = beside if top in SHADOWED else local_file
     file = None if registry.is_library(top) and top not in SHADOWED else find(m, name)
+    if file is None and top == name and not registry.is_library(top) and (folder := bare_folder(m, name)):
+        return namespace(m, folder)
     if file is None:
         m.imported.add(top)
         importing(m).add(top)
         return Symbol(registry.canonical(name))
     return load(m, file, name)
+
+
+def bare_folder(m: Machine, name: str) -> Path | None:
+    """A folder of the project that is imported as a package and has no `__init__.py`."""
+    places = (script_of(m).parent, *added_folders(m), m.project.root)
+    folders = (base / name for base in places)
+    return next((it for it in folders if is_folder(it) and m.project.contains(it) and has_module(it)), None)
+
+
+def has_module(folder: Path) -> bool:
+    return any(name.endswith(".py") for name in disk.names(folder))
 
 
 def relative_module(m: Machine, name: str, level: int) -> Abstract:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from t4lint.interpret.source import SourceModule
 
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", ".hg")
+# What stands at the top of a project that came without its history, as an archive does.
+WEAK_MARKS = ("README.md", "README.rst", "README", "LICENSE", "requirements.txt", "environment.yml")
 MAX_MODULES = 400  # modules of one project that are read
 
 
@@ -75,13 +77,14 @@ class Project:
 
     def find(self, name: str, script: Path) -> Path | None:
         """The file of a module as a script would import it: beside the script, at the root, under src/ or lib/."""
-        key = (name, script.parent)
+        key = (name, script)
         if key not in self.places:
             self.places[key] = self._find(name, script)
         return self.places[key]
 
     def _find(self, name: str, script: Path) -> Path | None:
-        return next((file for base in self.search_path(script) if (file := self.find_in(base, name))), None)
+        found = (file for base in self.search_path(script) if (file := self.find_in(base, name)))
+        return next((file for file in found if file != script), None)  # no module imports itself by its own name
 
     def find_in(self, base: Path, name: str) -> Path | None:
         """The file of a module below a folder of the search path."""
@@ -122,7 +125,8 @@ class Project:
 def find_root(file: Path) -> Path:
     """The nearest folder above a file that carries the mark of a project, else the file's own folder."""
     folder = disk.real(file if disk.is_folder(file) else file.parent)
-    for parent in (folder, *folder.parents):
-        if any(disk.exists(parent / mark) for mark in ROOT_MARKS):
-            return parent
+    for marks in (ROOT_MARKS, WEAK_MARKS):
+        for parent in (folder, *folder.parents):
+            if any(disk.exists(parent / mark) for mark in marks):
+                return parent
     return folder

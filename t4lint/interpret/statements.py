@@ -534,7 +534,8 @@ def sometimes(m: Machine, yes: Callable[[], Completion], no: Callable[[], Comple
         _, second = m.captured(no)
     finally:
         m.sometimes -= 1
-    for slot in [*first, *(slot for slot in second if slot not in first)]:
+    slots = [*first, *(slot for slot in second if slot not in first)]
+    for slot in sorted(slots, key=lambda slot: slot in first and slot in second):  # contents before what holds them
         mapping, key = (first.get(slot) or second[slot])[0], slot[1]
         current = mapping.get(key)
         candidates = [writes[slot][1] for writes in (first, second) if slot in writes]

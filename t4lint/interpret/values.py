@@ -442,7 +442,24 @@ def by_iteration(*values: Abstract) -> Abstract:
     objects = [value for value in values if isinstance(value, (Object, Instance))]
     if len(values) == 2 and len(objects) == 1 and any(is_none(value) for value in values):
         return Choice(unknown.uid, objects[0], Const(None))
-    return unknown
+    return _alike(*values) or unknown if len(values) == 2 else unknown
+
+
+def _alike(one: Abstract, other: Abstract) -> Abstract | None:
+    """Two tensors, or containers with the same places, are known as far as both are; None where they differ in kind."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return Tensor(one.facts.joined(other.facts), one.origins)
+    if (
+        isinstance(one, DictValue)
+        and isinstance(other, DictValue)
+        and one.items
+        and one.items.keys() == other.items.keys()
+    ):
+        return DictValue({key: by_iteration(one.items[key], other.items[key]) for key in one.items}, one.complete)
+    if isinstance(one, ListValue) and isinstance(other, ListValue) and len(one.items) == len(other.items) > 0:
+        pairs = zip(one.items, other.items, strict=True)
+        return ListValue(tuple(by_iteration(*pair) for pair in pairs), one.kind, one.complete and other.complete)
+    return None
 
 
 def leaves(value: Abstract) -> Iterator[Abstract]:

@@ -282,11 +282,11 @@ def _finding(finding: Finding, rule: Rule | None, target: Target | None, languag
     if effect is not None:
         effect = replace(effect, conclusion=say(effect.conclusion, "run"))
     if fix is not None and rule is not None:
-        fix = replace(fix, title=of_rule(rule, "fix", fix.title, language))
+        title = of_rule(rule, "fix", fix.title, language)
+        fix = replace(fix, title=_word(rule, title, language) if title == fix.title else title)
     message, help, presumption = finding.message, finding.help, say(finding.presumption, "report")
     if rule is not None:
-        if presumption == finding.presumption and (found := catalogue(language)) is not None:
-            presumption = found.word(rule.family, f"{rule.name}/words", presumption)
+        presumption = _word(rule, presumption, language) if presumption == finding.presumption else presumption
         message = _said(rule, "message", rule.message, message, target, language)
         help = _said(rule, "help", rule.help, help, target, language)
     return replace(
@@ -294,6 +294,12 @@ def _finding(finding: Finding, rule: Rule | None, target: Target | None, languag
         provenance=tuple(replace(it, note=say(it.note, "origin")) for it in finding.provenance),
         related=tuple(replace(it, note=say(it.note, "origin")) for it in finding.related),
     )  # fmt: skip
+
+
+def _word(rule: Rule, text: str, language: str) -> str:
+    """A text that the code of a rule makes, other than its message."""
+    found = catalogue(language)
+    return found.word(rule.family, f"{rule.name}/words", text) if found is not None else text
 
 
 def _said(rule: Rule, part: str, template: str, text: str, target: Target | None, language: str) -> str:
@@ -313,7 +319,7 @@ def _said(rule: Rule, part: str, template: str, text: str, target: Target | None
             name = f"1/{1 / target.gpu.share:g} {name}"
         template, other = about(template, target), re.sub(r"\bT4\b", name, other)
     if "{" not in template:
-        return other if template == text else text
+        return other if template == text else said.filled(rule.family, words, text) or text
     near = tuple(_entries(said.folder / f"{rule.family}.po").get(words, ()))
     found = pattern(template, near=near).fullmatch(text) or pattern(template).fullmatch(text)
     if found is None:

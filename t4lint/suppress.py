@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,7 +48,7 @@ fault comes back one day, the comment will hide it.
 
 ## How to fix it
 
-Remove the comment, or the name in it: `t4lint --fix` does.
+Remove the comment, or the name in it; where a name is misspelt, correct it: `t4lint --fix` does.
 
 ## When it is right to ignore it
 
@@ -296,22 +296,36 @@ def hide(
             shown.append(finding)
     if report_unused:
         for path in sorted(files.keys() & {*judged, *shown_paths}):
-            shown += _unused(files[path], used, names, whole=path in judged)
+            visible = [finding for finding in shown if finding.location.path == path]
+            shown += _unused(files[path], used, visible, names, whole=path in judged)
     return shown, hidden
 
 
-def _unused(file: File, used: set[tuple[Comment, str]], names: Names, *, whole: bool) -> Iterator[Finding]:
+def _unused(
+    file: File, used: set[tuple[Comment, str]], visible: Sequence[Finding], names: Names, *, whole: bool
+) -> Iterator[Finding]:
     """`whole`: is everything known that could be found in the file?"""
     for comment in file.comments:
         hides = {rule for other, rule in used if other == comment}
         if comment.rules is None:
             if whole and not hides and names.all_ran:
-                yield _finding(file, comment, (), "This comment hides no finding.")
+                yield _finding(file, comment, {}, "This comment hides no finding.")
             continue
         idle = [name for name in comment.rules if whole and _is_idle(name, hides, names)]
         unknown = [name for name in comment.rules if not names.resolve(name)]
         if idle or unknown:
-            yield _finding(file, comment, (*idle, *unknown), _said(idle, unknown, names))
+            instead = dict.fromkeys(idle) | {name: _meant(file, comment, name, visible, names) for name in unknown}
+            yield _finding(file, comment, instead, _said(idle, unknown, names))
+
+
+def _meant(file: File, comment: Comment, name: str, visible: Sequence[Finding], names: Names) -> str | None:
+    """The rule whose name was misspelt, if the comment would then hide a finding."""
+    near = names.near(name)
+    if near is None:
+        return None
+    corrected = replace(comment, rules=(near,))
+    lines = ((finding.rule, file.line_of(finding.location)) for finding in visible)
+    return near if any(line and file.covers(corrected, rule, names, line) for rule, line in lines) else None
 
 
 def _is_idle(name: str, hides: set[str], names: Names) -> bool:
@@ -320,40 +334,47 @@ def _is_idle(name: str, hides: set[str], names: Names) -> bool:
 
 
 def _said(idle: list[str], unknown: list[str], names: Names) -> str:
-    parts = []
+    said = []
     for name in unknown:
         near = names.near(name)
-        parts.append(f"there is no rule `{name}`" + (f" (did you mean `{near}`?)" if near else ""))
+        said.append(f"There is no rule `{name}` (did you mean `{near}`?)." if near else f"There is no rule `{name}`.")
     if idle:
-        parts.append(f"there is no finding of {', '.join(f'`{name}`' for name in idle)} to hide here")
-    text = "; ".join(parts)
-    return text[:1].upper() + text[1:] + "."
+        listed = ", ".join(f"`{name}`" for name in idle)
+        said.append(f"There is no finding of {listed} to hide here.")
+    return " ".join(said)
 
 
-def _finding(file: File, comment: Comment, drop: tuple[str, ...], message: str) -> Finding:
+def _finding(file: File, comment: Comment, instead: Mapping[str, str | None], message: str) -> Finding:
+    """`instead`: what should stand in the place of names of the comment, None where nothing should."""
+    if any(instead.values()):
+        help, title = "Write the name of the rule.", "Write the name of the rule"
+    else:
+        stays = len(instead) < len(comment.rules or ())
+        help, title = "Remove the name from the comment." if stays else UNUSED.help, UNUSED.fix_title
     return Finding(
         rule=UNUSED.name,
         severity=UNUSED.severity,
         confidence="certain",
         location=file.location(comment.span),
         message=message,
-        help=UNUSED.help if len(drop) == len(comment.rules or ()) else "Remove the name from the comment.",
+        help=help,
         fix_safety="safe",
-        fix=_removal(file, [_without(file, comment, drop)]),
+        fix=_fix(file, title, _rewritten(file, comment, instead)),
     )
 
 
-def _removal(file: File, splices: list[Splice]) -> Fix | None:
+def _fix(file: File, title: str, splice: Splice) -> Fix | None:
     try:
-        return Fix("safe", UNUSED.fix_title, tuple(file.edits(splices)))
+        return Fix("safe", title, tuple(file.edits([splice])))
     except NoPlace:  # e.g. the cell would be empty
         return None
 
 
-def _without(file: File, comment: Comment, drop: tuple[str, ...]) -> Splice:
-    """The comment with fewer names, or without it: with its line, or with the blanks before it."""
+def _rewritten(file: File, comment: Comment, instead: Mapping[str, str | None]) -> Splice:
+    """The comment with other or fewer names, or without it: with its line, or with the blanks before it."""
     start, end = comment.span
-    kept = [name for name in comment.rules or () if name not in drop]
+    names = [instead.get(name, name) for name in comment.rules or ()]
+    kept = list(dict.fromkeys(name for name in names if name))
     if kept:
         text = file.text[start:end]
         return Splice(start, end, re.sub(r"\[[^\]]*\]", f"[{', '.join(kept)}]", text, count=1))

@@ -116,6 +116,15 @@ UNUSED_LINES = [
 ]
 
 
+def test_a_misspelt_name_is_corrected_where_it_then_hides_something(tmp_path: Path) -> None:
+    start = 'from transformers import TrainingArguments\nTrainingArguments("out", bf16=True)'
+    text = f"{start}  # t4lint: ignore[bf16-mixed-precisions, nothing-like-it] of old\n"
+    linted(tmp_path, text)
+    repaired(tmp_path)
+    assert (tmp_path / "train.py").read_text() == f"{start}  # t4lint: ignore[bf16-mixed-precision] of old\n"
+    assert not check([tmp_path], Options(cwd=tmp_path)).findings
+
+
 def repaired(folder: Path) -> None:
     options, nothing = Options(cwd=folder), OnlyNew(None, (), None, folder, "likely")
     write(fix([folder], options, nothing, unsafe=False), [folder], options, nothing)

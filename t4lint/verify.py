@@ -34,6 +34,7 @@ from t4lint.sources.shell import launches
 from t4lint.trace import Key, Location, Trace
 
 ONLY_IN_FILES = "seen only in files"
+FORETOLD = "the run ended as {} says: {}"
 ENDED_BEFORE, ENDED_HERE = "the run ended before: {}", "the run ended here: {}"
 
 
@@ -87,6 +88,7 @@ def verify(
     families = {rule.name: rule.family for rule in rules}
     # a finding says that it does not fit, or is hidden by the person's own choice; without one it is said by itself
     said = any(families.get(it.rule) == "memory" and _holds(it) for it in (*findings, *unwanted))
+    foretold = foretold_by(findings, _end(recording))
     report = replace(
         predicted,
         findings=findings,
@@ -94,7 +96,7 @@ def verify(
         sources=sources,
         problems=(
             *predicted.problems,
-            *problems_of(recording, device, name, target.gpu is not None),
+            *problems_of(recording, device, name, target.gpu is not None, foretold=foretold is not None),
             *([] if said else too_large(recording, name)),
         ),
         runs=_runs(predicted.runs, recording, observed),
@@ -102,6 +104,7 @@ def verify(
         notes=(
             *predicted.notes,
             *notes_of(recording, target),
+            *([FORETOLD.format(foretold.rule, recording.outcome.detail)] if foretold is not None else []),
             *(it.message for it in too_large(recording, name) if said),
         ),
     )
@@ -407,13 +410,22 @@ def _end(recording: Recording) -> tuple[str, int] | None:
     return path, outcome.line
 
 
-def _said_at(finding: Finding, ended: str, at: tuple[str, int] | None) -> str:
-    """`ended` as it is to be said about one finding: a run that ended at its very statement did not end before it."""
-    here = at is not None and any(
+def foretold_by(findings: Iterable[Finding], at: tuple[str, int] | None) -> Finding | None:
+    """The error that said that the run would end where an exception ended it: confirmed, and about that statement."""
+    return next((it for it in findings if _holds(it) and _is_about(it, at)), None)
+
+
+def _is_about(finding: Finding, at: tuple[str, int] | None) -> bool:
+    return at is not None and any(
         key.path == at[0] and key.first_line <= at[1] <= key.last_line for key in finding.keys
     )
+
+
+def _said_at(finding: Finding, ended: str, at: tuple[str, int] | None) -> str:
+    """`ended` as it is to be said about one finding: a run that ended at its very statement did not end before it."""
     before = ENDED_BEFORE.format("")
-    return ENDED_HERE.format(ended.removeprefix(before)) if here and ended.startswith(before) else ended
+    here = _is_about(finding, at) and ended.startswith(before)
+    return ENDED_HERE.format(ended.removeprefix(before)) if here else ended
 
 
 def _not_exercised(observed: Trace, reason: str) -> Verdict:
@@ -548,15 +560,17 @@ def too_large(recording: Recording, target: str) -> list[Problem]:
     return []
 
 
-def problems_of(recording: Recording, device: Device = "auto", target: str = "T4", gpu: bool = True) -> list[Problem]:
-    """What kept the run from telling everything."""
+def problems_of(
+    recording: Recording, device: Device = "auto", target: str = "T4", gpu: bool = True, *, foretold: bool = False
+) -> list[Problem]:
+    """What kept the run from telling everything. An end that a finding foretold is what there was to tell."""
     outcome = recording.outcome
     found: list[Problem] = []
     if device == "cuda" and not any(record.k == "card" for record in recording.journal.records):
         found.append(Problem("", NO_GPU))
     if device == "phantom":
         found += _phantom_problems(recording, target, gpu)
-    if outcome.how not in ("finished", "stopped"):
+    if outcome.how not in ("finished", "stopped") and not foretold:
         lacking = [record.d for record in recording.journal.records if record.k == "lacking"]
         found += [Problem("", LACKING.format(**it)) for it in lacking if {"what", "name", "advice"} <= set(it)][-1:]
         found.append(Problem(outcome.path, f"verify: {outcome.detail}", outcome.line or None))

@@ -268,6 +268,23 @@ def test_an_exception_in_a_notebook_names_the_cell(tmp_path: Path) -> None:
     assert "  | ValueError: stop" in done.stderr.splitlines()
 
 
+@pytest.mark.parametrize(("argument", "code"), [("tf32=True", 1), ("fp16=print(1 / 0)", 2)])
+def test_an_exception_that_an_error_foretold_is_a_finding_and_no_failure(
+    argument: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(
+        f"from transformers import TrainingArguments\nTrainingArguments('out', {argument})\n"
+    )
+    called = [sys.executable, "-m", "t4lint", "verify", "--device", "cpu", "--", sys.executable, "train.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        called, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == code
+    assert ("note: the run ended as training-arguments-tf32 says: ValueError" in done.stdout) == (code == 1)
+    assert ("error: verify: ZeroDivisionError" in done.stdout) == (code == 2)
+
+
 def test_the_settings_near_each_file_hold(tmp_path: Path) -> None:
     """Those near the script say what the run is judged for; in a file of another folder, those near that file."""
     files = {

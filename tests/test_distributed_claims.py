@@ -583,3 +583,29 @@ def test_the_old_launcher_hands_over_its_argument_with_a_hyphen(tmp_path: Path, 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert "FutureWarning" in done.stderr
     assert (done.returncode != 0) == ("unrecognized arguments: --local-rank=0" in done.stderr) == refused
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray")
+def test_what_ray_makes_of_a_model_and_a_loader(tmp_path: Path) -> None:
+    """Ray's local mode under torchrun, which needs no cluster: DDP with what it is given, a DistributedSampler, the ranks."""
+    program = """
+import ray.train
+from ray.train import ScalingConfig
+from ray.train.torch import TorchTrainer, prepare_data_loader, prepare_model
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def train(config):
+    model = prepare_model(torch.nn.Linear(4, 2), parallel_strategy_kwargs={"find_unused_parameters": config["find"]})
+    loader = prepare_data_loader(DataLoader(TensorDataset(torch.randn(32, 4)), batch_size=4, shuffle=True))
+    context = ray.train.get_context()
+    say(model=type(model).__name__, find=model.find_unused_parameters, sampler=type(loader.sampler).__name__)
+    say(batches=len(loader), rank=context.get_world_rank(), size=context.get_world_size(), group=dist.is_initialized())
+
+
+TorchTrainer(train, train_loop_config={"find": True}, scaling_config=ScalingConfig(num_workers=0)).fit()
+"""
+    said = ran(tmp_path, program, "--nproc_per_node=2", RAY_TRAIN_V2_ENABLED="1", RAY_USAGE_STATS_ENABLED="0")
+    for rank, one in enumerate(said):
+        assert (one["model"], one["find"], one["sampler"]) == ("DistributedDataParallel", True, "DistributedSampler")
+        assert (one["batches"], one["rank"], one["size"], one["group"]) == (4, rank, 2, True)

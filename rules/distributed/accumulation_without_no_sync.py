@@ -47,7 +47,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     message="{backwards} micro-batches make a step, and DDP exchanges all gradients after each: {wasted} of {backwards} "
     "exchanges are for nothing.",
     help="Run all but the last micro-batch, forward and backward, inside `with model.no_sync():`.",
-    triggers=("DistributedDataParallel", "DDP"),
+    triggers=("DistributedDataParallel", "DDP", "prepare_model"),
     reads=(Wrap, Step, Backward, Launch),
     fix="unsafe",
     fixes=_fixes,

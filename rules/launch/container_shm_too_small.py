@@ -14,7 +14,8 @@ of `medium: Memory` that is mounted on `/dev/shm`.
 ## When it is right to ignore it
 
 When the container's engine is configured with a larger default (`default-shm-size`). A single process without loader
-workers is not reported, nor is a launch in a Dockerfile, since what runs the image is not in sight.
+workers is not reported, nor are workers that hand over tokens or small pictures, nor a launch in a Dockerfile, since what runs the
+image is not in sight.
 
 ## Sources
 
@@ -32,6 +33,8 @@ from t4lint.trace import FALSE, NOT_SAID, Fact, Launch, Loader, ProcessGroup, Tr
 from t4lint.trace.questions import uses_nccl
 
 LEAST = 256 * 2**20  # bytes; NCCL takes about 10 MB a channel and peer, a batch of images with four workers 100 MB
+
+LARGE = {"decode", "extract"}  # what is done to samples that are large: images and sound that are read from files
 
 
 def _fixes(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
@@ -73,9 +76,11 @@ def container_shm_too_small(trace: Trace) -> Iterator[Candidate]:
 
 
 def _workers(trace: Trace) -> Fact:
-    """Does the training data come from worker processes?"""
+    """Do worker processes hand over large samples? A batch of tokens, or of pictures of a few kilobytes, is far below 64 MiB."""
     found = FALSE
     for loader in trace.all(Loader):
         if loader.role != "eval":
-            found |= loader.workers.test(lambda count: count > 0)
+            found |= loader.workers.test(lambda count: count > 0) & loader.work.test(
+                lambda kinds: bool(LARGE & set(kinds))
+            )
     return found

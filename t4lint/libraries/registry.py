@@ -70,6 +70,7 @@ MODELS = {
     "sentence_transformers": ("torch", "transformers", "peft", "sentence_transformers"),
     "setfit": ("torch", "transformers", "peft", "sentence_transformers"),
     "submitit": ("submitit",),
+    "ray": ("torch", "torch_data", "ray"),
     "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.

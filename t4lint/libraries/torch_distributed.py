@@ -50,10 +50,7 @@ def wrap(call: Call) -> Abstract:
         options["**"] = Unknown("what else the wrapper is given")
     if WRAPPERS[call.name] == "ddp" and "gradient_as_bucket_view" not in options and mentioned(m, *REPLACES_GRADIENTS):
         options["gradient_as_bucket_view"] = Unknown("the program may replace gradients, which views do not allow")
-    wrapper = Object("module", call.name, {"module": module, "$wrapper": Const(True)})
-    for name in ("$dtype", "$device", "training", "$engine"):
-        if hasattr(module, "attributes") and name in module.attributes:
-            wrapper.attributes[name] = module.attributes[name]
+    wrapper = wrapper_around(module, call.name)
     if WRAPPERS[call.name] != "fsdp" and hasattr(module, "attributes"):
         m.globals["$cuda"] = True
     if WRAPPERS[call.name] == "fsdp":
@@ -87,6 +84,15 @@ def wrap(call: Call) -> Abstract:
         data=Unknown("the program may split its data by rank") if mentioned(m, *SPLITTERS) else Const("whole"),
         normalization=normalization_of(module),
     )
+    return wrapper
+
+
+def wrapper_around(module: Abstract, name: str) -> Object:
+    """What a class that wraps modules makes of one: it is where the module is, in the module's dtype."""
+    wrapper = Object("module", name, {"module": module, "$wrapper": Const(True)})
+    for kept in ("$dtype", "$device", "training", "$engine"):
+        if hasattr(module, "attributes") and kept in module.attributes:
+            wrapper.attributes[kept] = module.attributes[kept]
     return wrapper
 
 

@@ -133,13 +133,13 @@ def present(session: Session, machine: Machine) -> frozenset[str]:
 
 
 def triggers_in(session: Session, file: Path | str, machine: Machine) -> frozenset[str]:
-    key = (file, len(session.all_held))
+    if isinstance(file, Path):
+        source = machine.project.modules[file]
+        text = "" if isinstance(source, Problem) else source.document.text
+    else:
+        text = machine.project.read_texts.get(file) or session.sources.get(file, "")
+    key = (text, len(session.all_held))
     if key not in session.triggers:
-        if isinstance(file, Path):
-            source = machine.project.modules[file]
-            text = "" if isinstance(source, Problem) else source.document.text
-        else:
-            text = machine.project.read_texts.get(file) or session.sources.get(file, "")
         words = {trigger for rule in session.rules for trigger in rule.triggers}
         session.triggers[key] = frozenset(word for word in words if word in text)
     return session.triggers[key]

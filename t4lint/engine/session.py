@@ -106,7 +106,7 @@ class Session:
         self.gates: dict[tuple[Path, int], Gate] = {}
         self.trace: list[str] = []
         self.deferred: dict[Path, tuple[Machine, int, bool]] = {}  # modules that a run has loaded
-        self.triggers: dict[tuple[Path | str, int], frozenset[str]] = {}  # by the text and the number of settings
+        self.triggers: dict[tuple[str, int], frozenset[str]] = {}  # by the text and the number of settings
         self.steps_left = MOST_STEPS
         self.done: dict[str, Interpretation] = {}  # runs of the script at hand, by what its launches have in common
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
@@ -455,7 +455,7 @@ class Session:
         part.problems, part.runs, part.notes, part.trace, part.found, part.edits = [], [], [], [], {}, {}
         part.sources, part.data = ChainMap({}, self.sources), ChainMap({}, self.data)
         part.projects, part.entered, part.imported, part.deferred, part.done = {}, {}, set(), {}, {}
-        part.triggers, part.steps_left = {}, MOST_STEPS
+        part.steps_left = MOST_STEPS
         return part
 
     def take(self, order: Sequence[Path], made: Iterable[list[Step]]) -> None:

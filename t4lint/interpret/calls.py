@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from t4lint.interpret import errors, expressions, statements
@@ -94,8 +93,8 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
             return Tensor(facts)
         asked = m.autocast_dtype()
         math, why = math_unseen(m, asked)
-        facts = replace(facts, math=facts.math | {math}, math_origins=facts.math_origins or why)
-        return Tensor(replace(facts, autocast=facts.autocast | {asked}, device="", graph=True))
+        facts = facts.but(math=facts.math | {math}, math_origins=facts.math_origins or why)
+        return Tensor(facts.but(autocast=facts.autocast | {asked}, device="", graph=True))
     varies = any(isinstance(value, Unknown) and value.varies for value in arguments.values())
     uid = unknown_from("call", callee, *arguments.values()).uid if not m.loops else ""
     return Unknown(reason, varies=varies or bool(m.loops), uid=uid, autocast=m.autocast_dtype())

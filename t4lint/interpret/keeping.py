@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret.source import statements_of
@@ -34,7 +33,7 @@ def summed(
     if not isinstance(body, list) or source.code(target) in assigned_in(source, body, node):
         return result
     place = say(m, node, "sum", term, (loop,))
-    return Tensor(replace(result.facts, kept=result.facts.kept | {place}), result.origins)
+    return Tensor(result.facts.but(kept=result.facts.kept | {place}), result.origins)
 
 
 def grows(m: Machine, sequence: ListValue) -> None:
@@ -56,7 +55,7 @@ def appended(m: Machine, receiver: ListValue, value: Abstract) -> Abstract:
         return value  # a list of this iteration
     assert isinstance(value, Tensor)
     place = say(m, node, "list", node.args[0], outlived)
-    return Tensor(replace(value.facts, kept=value.facts.kept | {place}), value.origins)
+    return Tensor(value.facts.but(kept=value.facts.kept | {place}), value.origins)
 
 
 def has_graph(value: Abstract) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret import ranks
@@ -123,7 +122,7 @@ NO_GRADIENT = frozenset({
 def ungraphed(m: Machine, operation: str, value: Abstract) -> Abstract:
     """The result of an operation: where gradients are off, or it has none, no graph hangs on it."""
     if isinstance(value, Tensor) and value.facts.graph and (not m.grad or operation in NO_GRADIENT):
-        return Tensor(replace(value.facts, graph=False), value.origins)
+        return Tensor(value.facts.but(graph=False), value.origins)
     return value
 
 
@@ -194,9 +193,9 @@ def rescaled(name: str, left: Abstract, right: Abstract, result: Tensor) -> Tens
     assert isinstance(loss, Tensor)
     facts = loss.facts
     if name == "Divide" and loss is right:
-        return Tensor(replace(result.facts, divisor=None, divisor_origins=()))
+        return Tensor(result.facts.but(divisor=None, divisor_origins=()))
     if name == "Divide" and facts.reduced == "sum" and isinstance(number, Tensor) and not number.facts.models:
-        return Tensor(replace(result.facts, reduced="mean", divisor=1.0, divisor_origins=()))  # a sum over a count
+        return Tensor(result.facts.but(reduced="mean", divisor=1.0, divisor_origins=()))  # a sum over a count
     if (
         facts.divisor is not None
         and isinstance(number, Const)
@@ -205,14 +204,14 @@ def rescaled(name: str, left: Abstract, right: Abstract, result: Tensor) -> Tens
     ):
         by = float(number.value) if name == "Divide" else 1 / number.value if number.value else 0.0
         if by > 0:
-            return Tensor(replace(result.facts, divisor=facts.divisor * by, divisor_origins=number.origins))
-    return Tensor(replace(result.facts, divisor=None, divisor_origins=()))
+            return Tensor(result.facts.but(divisor=facts.divisor * by, divisor_origins=number.origins))
+    return Tensor(result.facts.but(divisor=None, divisor_origins=()))
 
 
 def negative(tensor: Tensor) -> Tensor:
     """`-x`: what overflows in it has the other sign."""
     flipped = frozenset((place, -sign) for place, sign in tensor.facts.squares)
-    return Tensor(replace(tensor.facts, squares=flipped) if flipped else tensor.facts, tensor.origins)
+    return Tensor(tensor.facts.but(squares=flipped) if flipped else tensor.facts, tensor.origins)
 
 
 def tensor_of(*values: Abstract) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,9 +89,11 @@ class Project:
 
     def find_in(self, base: Path, name: str) -> Path | None:
         """The file of a module below a folder of the search path."""
-        relative = Path(*name.split("."))
-        for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
-            if candidate in self.documents or (self.has(candidate) and self.contains(candidate)):
+        for relative in files_of(name):
+            candidate = base / relative
+            if candidate in self.documents:
+                return candidate
+            if (candidate in self.texts or is_file(candidate)) and self.contains(candidate):
                 return candidate
         return None
 
@@ -120,6 +123,13 @@ class Project:
             except (OSError, RuntimeError):
                 self._inside[file] = False
         return self._inside[file]
+
+
+@cache
+def files_of(name: str) -> tuple[str, str]:
+    """The files, below a folder of the search path, that a module may be."""
+    relative = Path(*name.split("."))
+    return str(relative.with_suffix(".py")), str(relative / "__init__.py")
 
 
 def find_root(file: Path) -> Path:

@@ -16,6 +16,7 @@ from t4lint.findings import Problem
 from t4lint.sources.document import Document
 from t4lint.sources.nesting import too_deep
 from t4lint.sources.positions import line_starts, split_lines
+from t4lint.sources.statements import statement_span
 from t4lint.sources.thin import MOST, Thinned, thin
 from t4lint.trace import Location
 
@@ -55,6 +56,7 @@ class SourceModule:
         self._starts: list[int] | None = None  # offsets of the lines of the text
         self._lines: list[int] | None = None  # and of the document
         self._locations: dict[int, Location] = {}
+        self._statements: dict[int, Location] = {}
         self._serials: dict[int, str] = {}
 
     @property
@@ -84,6 +86,24 @@ class SourceModule:
         if found is None:
             found = self._locations[id(node)] = self._location(*self.span(node))
         return found
+
+    def statement(self, node: ast.AST) -> Location:
+        """Where the statement around a node stands. Kept: all runs of a script ask for the same ones."""
+        found = self._statements.get(id(node))
+        if found is None:
+            found = self._statements[id(node)] = self._statement(self.location(node))
+        return found
+
+    def _statement(self, inside: Location) -> Location:
+        positions, lines = self.document.positions, self.lines
+        line = inside.line if positions is None else positions.line_of(inside)
+        first, last = statement_span(self.document.text, line)
+        start = lines[first - 1] if first <= len(lines) else ""
+        column = len(start) - len(start.lstrip()) + 1
+        if positions is not None:
+            return positions.locate(first, column, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
+        end = len(lines[last - 1]) + 1 if last <= len(lines) else inside.end_column
+        return Location(inside.path, first, column, last, end)
 
     def _location(self, start: int, end: int) -> Location:
         if self.thinned is not None:

@@ -32,7 +32,6 @@ from t4lint.interpret.values import (
     Unknown,
 )
 from t4lint.libraries.api import plain
-from t4lint.sources.statements import statement_span
 from t4lint.trace import (
     NOT_SAID,
     Autocast,
@@ -158,20 +157,10 @@ class Worlds:
 
     def where(self, draft: Draft) -> Location:
         """The person's own statement around the node."""
-        location = draft.source.location(draft.node)
-        document = draft.source.document
-        positions = document.positions
-        if not document.text:  # a launch: its place is that of the command
-            return location
-        line = location.line if positions is None else positions.line_of(location)
-        first, last = statement_span(document.text, line)
-        lines = draft.source.lines
-        start = lines[first - 1] if first <= len(lines) else ""
-        column = len(start) - len(start.lstrip()) + 1
-        if positions is not None:
-            return positions.locate(first, column, last, len(lines[last - 1]) + 1 if last <= len(lines) else 1)
-        end = len(lines[last - 1]) + 1 if last <= len(lines) else location.end_column
-        return Location(location.path, first, column, last, end)
+        source = draft.source
+        if not source.document.text:  # a launch: its place is that of the command
+            return source.location(draft.node)
+        return source.statement(draft.node)
 
     # --- values ---
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from t4lint.interpret.operators import negative
@@ -37,14 +36,14 @@ def begun(m: Any, facts: TensorFacts, sign: int) -> TensorFacts:
     source, node = m.sites[-1]
     place: str = source.serial(node)
     m.globals.setdefault("$squares", {}).setdefault(place, []).append(m.drafts[-1])
-    return replace(facts, squares=facts.squares | {(place, sign)})
+    return facts.but(squares=facts.squares | {(place, sign)})
 
 
 def end(m: Any, facts: TensorFacts, absorbed: Abstract) -> TensorFacts:
     """The square goes no further. What spreads in one place is not absorbed by another."""
     for place, _ in facts.squares:
         settle(m, place, absorbed)
-    return replace(facts, squares=frozenset())
+    return facts.but(squares=frozenset())
 
 
 def settle(m: Any, place: str, absorbed: Abstract) -> None:
@@ -56,7 +55,7 @@ def settle(m: Any, place: str, absorbed: Abstract) -> None:
 
 
 def signed(facts: TensorFacts, sign: int) -> TensorFacts:
-    return replace(facts, squares=frozenset((place, before * sign) for place, before in facts.squares))
+    return facts.but(squares=frozenset((place, before * sign) for place, before in facts.squares))
 
 
 def combined(m: Any, name: str, left: Abstract, right: Abstract, result: Tensor) -> Tensor:
@@ -67,7 +66,7 @@ def combined(m: Any, name: str, left: Abstract, right: Abstract, result: Tensor)
         return result
     if name == "Subtract":
         flipped = frozenset((place, -sign) for place, sign in second)
-        return Tensor(replace(result.facts, squares=first | flipped), result.origins)
+        return Tensor(result.facts.but(squares=first | flipped), result.origins)
     if name == "Divide" and second and not first:
         # a number over inf is 0, as over a large number; of a tensor it depends on how large that is
         fate: Abstract = Const(True) if isinstance(left, Const) else Unknown("how large the dividend is")
@@ -103,7 +102,7 @@ def passed(m: Any, name: str, arguments: Arguments, result: Abstract, method: bo
     if name in ABSORBING_NEGATIVE:
         for place, sign in result.facts.squares:
             settle(m, place, Const(sign < 0) if sign else Unknown("the sign of what is squared"))
-        return Tensor(replace(result.facts, squares=frozenset()), result.origins)
+        return Tensor(result.facts.but(squares=frozenset()), result.origins)
     if name in CARRYING or name in CLAMPS or name in ("pow", "square"):
         return result
     return Tensor(end(m, result.facts, Const(False)), result.origins)

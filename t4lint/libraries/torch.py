@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from t4lint.interpret.keeping import grows
@@ -194,7 +193,7 @@ def reduced(value: Abstract, how: str) -> Abstract:
     """A tensor that became one number: from here on what it is divided by is followed."""
     if not isinstance(value, Tensor) or not how:
         return value
-    return Tensor(replace(value.facts, reduced=how, divisor=1.0, divisor_origins=()), value.origins)
+    return Tensor(value.facts.but(reduced=how, divisor=1.0, divisor_origins=()), value.origins)
 
 
 WIDE = 512  # below it a dimension costs too little to matter; a threshold without a source
@@ -258,7 +257,7 @@ def default_dtype(m: Any) -> Abstract:
 def parameter(call: Call) -> Abstract:
     value = call.arguments.get("data", 0)
     facts = value.facts if isinstance(value, Tensor) else TensorFacts(graph=True)
-    return Tensor(replace(facts, parameter=not call.name.endswith("Buffer")))
+    return Tensor(facts.but(parameter=not call.name.endswith("Buffer")))
 
 
 @calls("torch.nn.Module", "torch.nn.Identity")
@@ -306,12 +305,12 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         facts = facts.joined(other.facts)
     outermost = m.in_forward == 0
     if not facts.models:  # data: how it was prepared does not matter to the arithmetic of the step
-        facts = replace(facts, math=frozenset(), autocast=frozenset())
+        facts = facts.but(math=frozenset(), autocast=frozenset())
     if facts.squares:
         facts = overflow_into(m, target, facts)
     weightless = isinstance(target, Instance) and parameter_count(target) == 0
     if not outermost and isinstance(target, Object) and not has_matmul(target):
-        return Tensor(facts if target.name.rpartition(".")[2].startswith("Dropout") else replace(facts))
+        return Tensor(facts if target.name.rpartition(".")[2].startswith("Dropout") else facts.but())
     if outermost and isinstance(target, Object) and target.name.startswith("torch.nn.") and not has_matmul(target):
         return Tensor(facts)
     if outermost:
@@ -344,7 +343,7 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
         return result if result is not None else Tensor(facts)
     if facts.math <= {math}:  # the forward itself is the place to wrap, not a layer inside it
         presumed = PRESUMED in facts.math_origins and PRESUMED not in origins
-        facts = replace(facts, math_origins=(*origins, PRESUMED) if presumed else origins)
+        facts = facts.but(math_origins=(*origins, PRESUMED) if presumed else origins)
     facts = with_math(m, facts, target, facts.math or math, origins)
     if maps is not None:  # known by the identity of the facts, as exact dtypes are
         m.globals.setdefault("$maps", {})[id(facts)] = (facts, maps)
@@ -368,7 +367,7 @@ def mode_of(m: Any, module: Any) -> Abstract:
 def overflow_into(m: Any, module: Any, facts: TensorFacts) -> TensorFacts:
     """A square goes into a module: a layer is as its function, and the project's own says itself what it does with it."""
     if not isinstance(module, Object):
-        return replace(facts, squares=frozenset())
+        return facts.but(squares=frozenset())
     name = module.name.rpartition(".")[2].lower()
     into = overflows.passed(m, "dropout" if name.startswith("dropout") else name, Arguments(), Tensor(facts))
     assert isinstance(into, Tensor)
@@ -549,8 +548,7 @@ def with_math(
     engine = engine_of(module)
     autocast = engine if asked == "none" and engine is not None else asked
     device = m.resolve(state(module, "$device"))
-    return replace(
-        facts,
+    return facts.but(
         math=facts.math | (frozenset({math}) if isinstance(math, str) else math),
         autocast=facts.autocast | frozenset({autocast}),
         models=facts.models | frozenset({module.uid}),
@@ -957,7 +955,7 @@ def tensor_method(call: Call) -> Abstract:
         read_on_host(m, name, facts)
         return Unknown("a value of a tensor", varies=True)
     if name == "detach":
-        return Tensor(replace(facts, graph=False))
+        return Tensor(facts.but(graph=False))
     if name in ("to", "cuda", "cpu"):
         destination = tensor_destination(call, name)
         if destination is not None and facts.loader:
@@ -976,16 +974,16 @@ def tensor_method(call: Call) -> Abstract:
             )
             kind = destination.value if isinstance(destination, Const) else ""
             if kind == "cpu" and facts.device == "cuda" and m.truth(non_blocking) is True:
-                facts = replace(facts, copies=facts.copies | {start_copy(m)})
+                facts = facts.but(copies=facts.copies | {start_copy(m)})
             if kind != "cpu":
                 m.globals["$cuda"] = True
-            facts = replace(facts, device=str(kind))
+            facts = facts.but(device=str(kind))
         dtype = next((d for d in (dtype_like(m, v) for v in call.arguments.values()) if d is not None), None)
         known = str(dtype.value) if isinstance(dtype, Const) else exact_dtype(m, tensor)
-        facts = replace(facts, dtype=str(dtype.value) if isinstance(dtype, Const) else facts.dtype)
+        facts = facts.but(dtype=str(dtype.value) if isinstance(dtype, Const) else facts.dtype)
         return Tensor(exact(m, facts, known) if known and not isinstance(dtype, Unknown) else facts)
     dtype_of = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}.get(name, "")
-    facts = replace(facts, dtype=dtype_of)
+    facts = facts.but(dtype=dtype_of)
     return Tensor(exact(m, facts, dtype_of) if dtype_of else facts)
 
 
@@ -1024,7 +1022,7 @@ def unknown_synchronize(call: Call) -> Abstract:
 
 @methods("tensor", "pin_memory")
 def pin_memory(call: Call) -> Abstract:
-    return Tensor(replace(call.receiver.facts, pinned="call"), call.receiver.origins)
+    return Tensor(call.receiver.facts.but(pinned="call"), call.receiver.origins)
 
 
 def tensor_destination(call: Call, name: str) -> Abstract | None:
@@ -1099,14 +1097,14 @@ def call_function(call: Call) -> Abstract:
         asked = dtype_like(call.machine, call.arguments.get("dtype") or NONE) if name in FACTORIES else None
         if isinstance(asked, Const):
             facts = TensorFacts(device="cpu") if not tensors else result.facts
-            result = Tensor(exact(call.machine, replace(facts, dtype=asked.value), asked.value))
+            result = Tensor(exact(call.machine, facts.but(dtype=asked.value), asked.value))
             result, tensors = filled_here(call.machine, name, result), [result]
         if device is not None:
             kind = device_type(call.machine, device)
             if kind == "cuda":
                 call.machine.globals["$cuda"] = True
             known = exact_dtype(call.machine, result)
-            moved = replace(result.facts, device=kind)
+            moved = result.facts.but(device=kind)
             return Tensor(exact(call.machine, moved, known) if known else moved)
         if name in LOSSES:
             return reduced(result, reduction(call))
@@ -1146,8 +1144,7 @@ def matmul(call: Call, facts: TensorFacts) -> tuple[TensorFacts, str]:
         else:
             dtype = matmul_facts(m, model)
     asked, _ = asked_dtype(m)
-    facts = replace(
-        facts,
+    facts = facts.but(
         math=facts.math | frozenset({dtype}),
         autocast=facts.autocast | frozenset({asked}),
         graph=facts.graph or m.grad,

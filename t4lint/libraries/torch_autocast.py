@@ -161,9 +161,7 @@ def scale(call: Call) -> Abstract:
     if call.machine.truth(call.receiver.attributes["enabled"]) is False:
         return value if value is not None else NONE
     facts = value.facts if isinstance(value, Tensor) else unknown_facts(value)
-    from dataclasses import replace
-
-    return Tensor(replace(facts, scaled_by=call.receiver.uid))
+    return Tensor(facts.but(scaled_by=call.receiver.uid))
 
 
 def unknown_facts(value: Abstract | None) -> TensorFacts:

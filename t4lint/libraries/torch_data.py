@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from t4lint.interpret import ranks
@@ -264,7 +263,7 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     tensors = tensors_in(sample)
     if any(tensor.facts.device == "cuda" for tensor in tensors):
         m.globals.setdefault("$fed", {})[loader.uid] = {"none"}  # made on the GPU: nothing is copied
-        facts = replace(facts, device="cuda")
+        facts = facts.but(device="cuda")
     structured = isinstance(sample, (ListValue, DictValue)) and tensors
     batch = with_facts(sample, facts) if structured else Tensor(facts)
     m.write(loader.attributes, "$batch", batch)

@@ -7,7 +7,6 @@ executed on torch 2.13 with fake CUDA tensors.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from t4lint.interpret.operators import tensor_of
@@ -34,7 +33,7 @@ HALF = ("float16", "bfloat16", "float32")
 
 def exact(m: Any, facts: TensorFacts, dtype: str) -> TensorFacts:
     """The facts of a tensor whose dtype is certain. They are known by identity: any other operand makes new ones."""
-    known = replace(facts)
+    known = facts.but()
     m.globals.setdefault("$exact", {})[id(known)] = (known, dtype if dtype in HALF else "")
     return known
 
@@ -53,7 +52,7 @@ def after(m: Any, name: str, before: Tensor | None, result: Abstract) -> Abstrac
         return Tensor(exact(m, result.facts, "float32"), result.origins)
     if name in KEEPING or before is None:
         return result
-    return Tensor(replace(result.facts), result.origins)
+    return Tensor(result.facts.but(), result.origins)
 
 
 def region(m: Any) -> Abstract:
@@ -140,7 +139,7 @@ def square(m: Any, tensor: Tensor, result: Abstract) -> Abstract:
 def squared(m: Any, tensor: Tensor, result: Tensor, sign: int = 1) -> Tensor:
     say_overflow(m, "square", tensor)
     known = exact_dtype(m, result)
-    facts = overflows.begun(m, replace(result.facts, squares=frozenset()), sign)
+    facts = overflows.begun(m, result.facts.but(squares=frozenset()), sign)
     return Tensor(exact(m, facts, known) if known else facts)
 
 
@@ -247,7 +246,7 @@ def filled(m: Any, tensor: Tensor, value: Abstract) -> Tensor:
         return tensor
     before = m.globals.get("$filled", {}).get(id(tensor.facts), (None, 0))[1]
     known = exact_dtype(m, tensor)
-    facts = exact(m, tensor.facts, known) if known else replace(tensor.facts)
+    facts = exact(m, tensor.facts, known) if known else tensor.facts.but()
     m.globals.setdefault("$filled", {})[id(facts)] = (facts, before + 1)
     return Tensor(facts)
 

@@ -274,11 +274,10 @@ def _printable(path: str) -> str:
 def display_path(file: Path, cwd: Path) -> str:
     """A path as people see it: relative to the working directory where it lies below, with `/`."""
     absolute = os.path.normpath(cwd / file)
-    for inside, base in ((absolute, os.path.normpath(cwd)), (os.path.realpath(absolute), os.path.realpath(cwd))):
-        found = below(Path(inside), Path(base))
-        if found is not None:
-            return _printable(found)
-    return _printable(Path(absolute).as_posix())
+    found = below(Path(absolute), Path(os.path.normpath(cwd)))
+    if found is None:  # only then are links followed, which asks the file system for each folder on the way
+        found = below(Path(os.path.realpath(absolute)), Path(os.path.realpath(cwd)))
+    return _printable(Path(absolute).as_posix() if found is None else found)
 
 
 def read_bytes(file: Path, display: str, largest: int) -> bytes | Problem:

@@ -476,3 +476,33 @@ def test_modules_to_save_are_trained_in_full() -> None:
         )
         trained = sum(it.numel() for it in model.parameters() if it.requires_grad)
         assert trained == 4 * (32 + 32) + whole
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_offloaded_layers_are_not_trained(tmp_path: Any, adapted: bool) -> None:
+    """The host's memory or the disk: both leave meta tensors in the model; here the CPU takes the place of the GPU."""
+    needs("accelerate", "peft", "transformers")
+    import peft
+    import torch
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
+    places = dict.fromkeys(("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head"), "cpu")
+    model = transformers.LlamaForCausalLM.from_pretrained(
+        tmp_path / "model", device_map={**places, "model.layers.1": "disk"}, offload_folder=tmp_path / "offload"
+    )
+    if adapted:
+        model = peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    tokens = torch.tensor([[1, 2, 3, 4]])
+    loss = model(input_ids=tokens, labels=tokens).loss
+    if adapted:
+        with pytest.raises(RuntimeError, match="returned an invalid gradient"):
+            loss.backward()
+        return
+    loss.backward()
+    gradients = {name: it.grad for name, it in model.named_parameters()}
+    assert gradients["model.layers.0.self_attn.q_proj.weight"] is not None
+    assert gradients["model.layers.1.self_attn.q_proj.weight"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from t4lint.memory import fill, find_shape
 from t4lint.memory.blocks import Widths, find_block
 from t4lint.memory.communication import allreduce_seconds, break_even_tokens, compute_seconds, pcie_seconds
 from t4lint.memory.estimate import activation_bytes, logits_bytes, optimizer_kind, peak, state_bytes
+from t4lint.memory.shapes import presumed_shape
 from t4lint.trace import (
     Call,
     Engine,
@@ -171,6 +173,25 @@ def test_every_checkpoint_has_a_source() -> None:
 def test_find_shape(name: str, parameters: int) -> None:
     shape = find_shape(name)
     assert shape is not None and shape.parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("NousResearch/Llama-2-7b-chat-hf", 6_738_415_616),
+        ("./models/Llama-2-7b-hf", 6_738_415_616),
+        ("/data/huggingface/Llama-2-7b-hf/", 6_738_415_616),
+        ("someone/Llama-2-7B-hf-bf16-sharded", 6_738_415_616),
+        ("/kaggle/input/llama-3/transformers/8b-instruct/1", 8_030_261_248),
+        ("./outputs/llama-7b-distilled", None),
+        ("./checkpoints/best", None),
+        ("/data/t5", None),
+        ("me/my-model", None),
+    ],
+)
+def test_presumed_shape(name: str, parameters: int | None) -> None:
+    shape = presumed_shape(name)
+    assert (shape.parameters if shape else None) == parameters
 
 
 @pytest.mark.parametrize("name", ["me/gpt2", "gpt2-my-finetune", "", "unsloth/gpt2-lora"])
@@ -390,8 +411,10 @@ def test_a_launcher_that_may_shard_leaves_the_state_open() -> None:
 
 
 def test_a_device_map_may_place_the_weights_elsewhere() -> None:
-    step = step_of(trace_of(model(device_map=value("auto")), engine(), STEP))
+    trace = trace_of(model(device_map=value("auto")), engine(), STEP)
+    step = step_of(replace(trace, target=find_target("kaggle-2xt4")))
     assert step.components.it["weights"][0] == 0
+    assert step_of(trace).components.it["weights"][0] > 0  # one GPU is filled first
     step = step_of(trace_of(model(device_map=value({"": 0})), engine(), STEP))
     assert step.components.it["weights"][0] > 0
 

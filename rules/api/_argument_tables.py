@@ -54,7 +54,7 @@ def takes(library: str, what: str, call: Call) -> bool:
         return top == library and call.role == "symbol"
     if what == "from_pretrained":
         return top == "transformers" and last == "from_pretrained"
-    if what == "Trainer":
+    if what == "Trainer" and library == "transformers":
         return call.function in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
     return top == library and last == what
 

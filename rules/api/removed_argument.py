@@ -20,7 +20,8 @@ takes all of its arguments, as likely. Arguments that the project's own subclass
 
 ## Sources
 
-* transformers wheels 4.30 to 5.24 and trl wheels 0.7 to 1.16; the errors were run on transformers 5.24 and trl 1.16. Each
+* transformers wheels 4.30 to 5.24 and trl wheels 0.7 to 1.16, pytorch-lightning wheels 1.2 to 2.6; the errors were run on
+  transformers 5.24, trl 1.16 and lightning 2.6. Each
   row of the table beside this rule names its own; unsloth 2025.12 `trainer.py` for the names that it still takes
 """
 
@@ -37,6 +38,8 @@ from t4lint.trace import FALSE, Call, Fact, Trace, Value, release
 
 from ._argument_tables import named, takes, written
 
+# Two packages of the same library, with the same versions.
+PACKAGES = {"lightning": ("lightning", "pytorch-lightning")}
 SHOWN = 4  # arguments that a message names
 
 
@@ -65,7 +68,7 @@ def offered(trace: Trace, candidate: Candidate) -> Iterable[Edit]:
     if not isinstance(call, Call) or not isinstance(rows, tuple):
         return
     for row in rows:
-        if isinstance(row, Row) and row.rename and row.library in trace.versions:
+        if isinstance(row, Row) and row.rename and _pinned(trace, row.library) is not None:
             yield RenameArgument(call.arguments[row.argument], row.argument, row.rename)
 
 
@@ -93,10 +96,15 @@ def removed_argument(trace: Trace) -> Iterator[Candidate]:
                 call,
                 _any(fact for _, fact in judged),
                 blame=next(filter(None, (_place(call, row) for row, _ in gone or judged)), None),
-                severity=None if library in trace.versions else "note",
+                severity="note" if _pinned(trace, library) is None else None,
                 words=_words(call, [row for row, _ in gone or judged]),
-                written_for={} if library in trace.versions else _written_for([row for row, _ in gone]),
+                written_for={} if _pinned(trace, library) is not None else _written_for([row for row, _ in gone]),
             )
+
+
+def _pinned(trace: Trace, library: str) -> Value | None:
+    packages = PACKAGES.get(library, (library,))
+    return next((trace.versions[package] for package in packages if package in trace.versions), None)
 
 
 def _place(call: Call, row: Row) -> Value | None:
@@ -144,7 +152,7 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
 def _gone(trace: Trace, row: Row) -> Fact:
     if row.library == "trl" and "unsloth" in trace.imported:  # its trainers and configurations take the old names
         return FALSE
-    version = trace.versions.get(row.library)
+    version = _pinned(trace, row.library)
     if version is None:  # the newest is presumed
         return Fact(True, (Value("no version is pinned", likely=True),))
     if not version.known:

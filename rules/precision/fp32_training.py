@@ -15,9 +15,9 @@ Switch fp16 mixed precision on: `fp16=True` in training arguments, `mixed_precis
 ## When it is right to ignore it
 
 Small networks wait for Python and memory, not for arithmetic: under 20 million parameters the finding is a note.
-Models that overflow in fp16 (T5, Gemma 2 and 3) have to stay in fp32 on a T4. As soon as any mixed precision is found
-in the program, the rule is silent. A step whose device cannot be told is presumed to be on the GPU, and the finding
-is then only likely.
+Models of families that overflow in fp16 (T5, Gemma 2 and 3) have to stay in fp32 on a T4, and are not reported. As soon as
+any mixed precision is found in the program, the rule is silent. A step whose device cannot be told is presumed to be on
+the GPU, and the finding is then only likely.
 
 ## Sources
 
@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from t4lint.rule import Candidate, Edit, SetArgument, rule
-from t4lint.trace import FALSE, Autocast, Engine, Fact, Key, Origin, Step, Trace, Value
+from t4lint.trace import FALSE, Autocast, Engine, Fact, Key, Model, Origin, Step, Trace, Value
 from t4lint.trace.questions import on_gpu
 
 SMALL_MODEL = 20_000_000
@@ -52,7 +52,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     "on its tensor cores.",
     help='Switch fp16 mixed precision on: `fp16=True`, `mixed_precision="fp16"`, or autocast to `torch.float16` with a `GradScaler`.',
     triggers=("backward", "Trainer", "trainer", ".fit("),
-    reads=(Step, Autocast, Engine),
+    reads=(Step, Autocast, Engine, Model),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Train in fp16",
@@ -67,6 +67,8 @@ def fp32_training(trace: Trace) -> Iterator[Candidate]:
             continue
         gpu = on_gpu(step.device)
         slow = gpu & step.math.test(lambda shares: shares.get("float32", 0.0) > 0.9) & ~mixed
+        if _overflows(trace, step):
+            slow &= FALSE
         if slow.holds:
             reported = step.key
         small = step.parameters.test(lambda count: count < SMALL_MODEL).holds is True
@@ -77,6 +79,13 @@ def fp32_training(trace: Trace) -> Iterator[Candidate]:
             severity="note" if small else None,
             words={"share": step.math.it.get("float32", 0.0) if step.math.known else 1.0},
         )
+
+
+def _overflows(trace: Trace, step: Step) -> bool:
+    """Is what trains of a family that leaves the range of fp16? It has to stay in fp32 on such a card."""
+    loaded = [model for model in trace.all(Model) if model.role == "load"]
+    trained = [model for model in loaded if model.subject == step.trains.it] or loaded
+    return any(model.overflow.it in ("forward", "backward") for model in trained)
 
 
 def _mixed_precision(trace: Trace) -> Fact:

@@ -19,6 +19,7 @@ from t4lint.interpret.values import (
     Unknown,
     leaves,
 )
+from t4lint.libraries import signatures
 from t4lint.libraries.api import Arguments, Call, aliases, calls, methods
 from t4lint.libraries.torch import (
     EFFECTS,
@@ -97,7 +98,9 @@ def trainer(call: Call) -> Abstract:
         "$site": m.here("default", f"{short} asks for no mixed precision"),
     })  # fmt: skip
     m.emit(Engine, short, result.uid, mixed_precision=mixed, accumulation=accumulation)
-    clips = {"gradient_clip_val": call.argument("gradient_clip_val", None, Const(None)), "precision": mixed}
+    newest = signatures.parameters("lightning.pytorch.Trainer", {})
+    old = {} if fabric else {name: value for name, value in call.arguments.keywords.items() if name not in newest}
+    clips = {**old, "gradient_clip_val": call.argument("gradient_clip_val", None, Const(None)), "precision": mixed}
     m.emit(CallEvent, short, result.uid, function=call.name, arguments=clips)
     return result
 

@@ -896,7 +896,7 @@ def say_backward(
         autocast=one_of(facts.autocast, "the autocast region of the forward", facts.math_origins),
         scaled_by=scaled or Const(facts.scaled_by or "none"),
         inside_autocast=Const(asked != "none"),
-        retain_graph=call.argument("retain_graph", 1, Const(False)),
+        retain_graph=call.argument("retain_graph", None if engine else 1, Const(False)),
         divided_by=divided_by(facts),
         engine_divides=divides,
         in_no_sync=inside_no_sync(m),

@@ -712,6 +712,8 @@ def quantized(m: Any, call: Call, checkpoint: Abstract | None = None) -> tuple[A
     for flag, name in (("load_in_4bit", "4bit"), ("load_in_8bit", "8bit")):
         value = call.arguments.get(flag)
         if value is not None and m.truth(value) is True:
+            if not (isinstance(config, Const) and config.value is None):  # a configuration is given too, and it counts
+                return Const(name, value.origins), Unknown("what the quantization configuration says")
             unset = Const("float32", (m.here("default", f"{NO_COMPUTE_DTYPE}: transformers takes float32"),))
             return Const(name, value.origins), unset if name == "4bit" else Const(None)
     if not (isinstance(config, Const) and config.value is None):

@@ -18,7 +18,7 @@ from t4lint.memory.estimate import optimizer_kind
 from t4lint.memory.images import ImageModel, find_image_model
 from t4lint.memory.plan import Adapters, Plan
 from t4lint.memory.recipe import UNSEEN, Recipe, recipe_of
-from t4lint.memory.shapes import Shape, find_shape
+from t4lint.memory.shapes import Shape, find_shape, presumed_shape
 from t4lint.trace import NOT_SAID, Origin, Step, Trace, Value
 
 MAX_PLANS = 32  # combinations of what is not known
@@ -139,7 +139,9 @@ def _model(recipe: Recipe, given: Given, found: _Facts) -> tuple[Shape | None, I
     image = find_image_model(name) if name else None
     if shape is not None and shape.widths is not None:
         guessed = "" if shape.block else "; its blocks are taken for those of a similar kind"
-        text = f"{name or shape.id}: {_count(shape.parameters)} parameters, {shape.layers} layers of {shape.hidden}{guessed}"
+        copied = bool(name) and find_shape(name) is None and shape is presumed_shape(name)
+        copy = f" (by its name a copy of {shape.id})" if copied else ""
+        text = f"{name or shape.id}{copy}: {_count(shape.parameters)} parameters, {shape.layers} layers of {shape.hidden}{guessed}"
         found.say("model", text, recipe.model.name, flag=flag)
         return shape, None
     if image is not None:
@@ -155,7 +157,7 @@ def _model(recipe: Recipe, given: Given, found: _Facts) -> tuple[Shape | None, I
 
 def shape_of(name: str) -> Shape | None:
     """The shape of a checkpoint that the table has, or of a `config.json`."""
-    return _shape_in_file(name) or find_shape(name)
+    return _shape_in_file(name) or find_shape(name) or presumed_shape(name)
 
 
 def _shape_in_file(name: str) -> Shape | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from t4lint.memory.configs import shape_of_config
 from t4lint.memory.estimate import optimizer_kind
-from t4lint.memory.shapes import Shape, find_shape
+from t4lint.memory.shapes import Shape, find_shape, presumed_shape
 from t4lint.trace import (
     NOT_SAID,
     Autocast,
@@ -32,6 +32,7 @@ _AUTOCAST = {"float16": "fp16", "bfloat16": "bf16"}
 _MAY_SHARD = ("accelerate", "deepspeed")
 _SHARDED = frozenset({"zero1", "zero2", "zero3", "fsdp"})
 # Losses that never make the logits of a whole batch.
+SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")  # device maps that are made from what is free
 _CHUNKED_LOSS = frozenset({"liger_kernel", "unsloth", "cut_cross_entropy"})
 UNSEEN = "no model in sight"
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "FastLanguageModel", "SFTTrainer", "SFTConfig")
@@ -113,7 +114,7 @@ def recipe_of(trace: Trace, step: Step, presumed: str = "") -> Recipe | Value:
     """
     models = [model for model in models_of(trace) if model.trainable.it != 0 or not model.trainable.known]
     if not models and presumed:
-        models = [_merge([Model(where=step.where, name=Value(presumed))], [], list(trace.all(Engine)))]
+        models = [_merge(trace, [Model(where=step.where, name=Value(presumed))], [])]
     if step.trains.known and any(model.subject == step.trains.it for model in models):
         models = [model for model in models if model.subject == step.trains.it]
     if not models:
@@ -211,7 +212,7 @@ def models_of(trace: Trace) -> list[TrainedModel]:
         else:
             groups.setdefault(event.subject or event.where, []).append(event)
     calls = [call for call in trace.all(Call) if any(word in call.function for word in _CAUSAL)]
-    return [_merge(events, calls, list(trace.all(Engine))) for events in groups.values()]
+    return [_merge(trace, events, calls) for events in groups.values()]
 
 
 def agreed(values: Iterable[Value], what: str) -> Value:
@@ -226,8 +227,12 @@ def agreed(values: Iterable[Value], what: str) -> Value:
     return known[0]
 
 
-def _merge(events: list[Model], calls: list[Call], engines: list[Engine]) -> TrainedModel:
+def _merge(trace: Trace, events: list[Model], calls: list[Call]) -> TrainedModel:
+    engines = list(trace.all(Engine))
     name = _first(event.name for event in events)
+    shape = find_shape(name.it) if name.known and isinstance(name.it, str) else _built_shape(events)
+    if shape is None and isinstance(name.it, str) and (shape := presumed_shape(name.it)) is not None:
+        name = replace(name, likely=True)
     said = [str(name.it), *(event.evidence for event in events), *(engine.role for engine in engines)]
     places = {event.where for event in events}
     causal = any(word in text for word in _CAUSAL for text in said) or any(call.where in places for call in calls)
@@ -238,10 +243,10 @@ def _merge(events: list[Model], calls: list[Call], engines: list[Engine]) -> Tra
         parameters=_first(event.parameters for event in reversed(events)),
         trainable=_first(event.trainable for event in reversed(events)),
         quantization=_quantization(name, _first(event.quantization for event in reversed(events))),
-        shape=find_shape(name.it) if name.known and isinstance(name.it, str) else _built_shape(events),
+        shape=shape,
         causal=causal,
         evidence=tuple(said),
-        spread=any(_spreads(event.device_map) for event in events),
+        spread=any(_spreads(trace, event.device_map) for event in events),
     )
 
 
@@ -251,8 +256,13 @@ def _built_shape(events: list[Model]) -> Shape | None:
     return shape_of_config(said[0]) if said else None
 
 
-def _spreads(device_map: Value) -> bool:
-    """May it place parts on another device? A map that is not known may."""
+def _spreads(trace: Trace, device_map: Value) -> bool:
+    """May it place parts on another device? A map that is not known may.
+
+    With one GPU `auto` fills it first, and only what does not fit goes to the host (accelerate 1.15 `infer_auto_device_map`).
+    """
+    if trace.target.gpus == 1 and device_map.it in SPREADING:
+        return False
     if not device_map.known:
         return device_map != NOT_SAID
     return device_map.it not in (None, 0, "cuda", "cuda:0", {"": 0}, {"": "cuda"}, {"": "cuda:0"})

@@ -20,6 +20,10 @@ _MIRRORS = frozenset({"unsloth"})
 # What quantised copies add to the name of the checkpoint that they were made from.
 _QUANTISED = re.compile(r"(-unsloth)?-bnb-[48]bit$|-awq$|-gptq(-int[48])?$|-fp8$")
 
+# What copies that were only stored anew add.
+_COPIED = re.compile(r"([-_](sharded|small-shards|shards|bf16|fp16|f16|[0-9]+gb|bnb-[48]bit|4bit|8bit|awq|gptq))+$")
+SHORTEST_NAME = 4  # "t5", "gpt" or "vit" as the name of a folder say too little
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -77,6 +81,24 @@ def find_shape(name: str) -> Shape | None:
         for shape in shapes().get(candidate, ()):
             if organisation in ("", *_MIRRORS, shape.id.lower().rpartition("/")[0]):
                 return shape
+    return None
+
+
+def presumed_shape(name: str) -> Shape | None:
+    """The shape that the name of a copy promises: under another organisation, or in a folder of this machine.
+
+    Parts of a path are read from its end: `./models/Llama-2-7b-hf`, `/kaggle/input/llama-3/transformers/8b-chat-hf/1`, where
+    Kaggle writes the model, the framework, the variation and its number. It is a copy by its name only, so who uses it
+    says that it is likely.
+    """
+    parts = [part for part in name.strip().lower().split("/") if part]
+    local = name.startswith(("/", "./", "../", "~")) or len(parts) > 2
+    variations = [f"{parts[at - 2]}-{parts[at]}" for at in range(2, len(parts))] if "kaggle" in parts else []
+    for part in (*(reversed(parts) if local else parts[-1:]), *variations):
+        short = _COPIED.sub("", part)
+        for candidate in (part, short, f"{short}-hf", f"meta-{short}", short.removesuffix("-hf")):
+            if len(candidate) >= SHORTEST_NAME and (found := shapes().get(candidate)):
+                return found[0]
     return None
 
 

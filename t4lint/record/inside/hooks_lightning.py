@@ -11,6 +11,7 @@ from .probe import wrap
 
 # what Lightning calls a precision (2.6 `lightning/fabric/connector.py`), as mixed precision
 MIXED = {"16-mixed": "fp16", "16": "fp16", "bf16-mixed": "bf16", "bf16": "bf16"}
+PLAIN = (bool, int, float, str)
 FULL = ("32-true", "32", "64-true", "64", "16-true", "bf16-true")
 
 
@@ -33,7 +34,9 @@ def _watch(kind: Any, role: str) -> None:
         precision = str(given.get("precision") or getattr(args[0], "precision", None) or "32-true")
         mixed = "no" if precision in FULL else MIXED.get(precision)
         if role == "Trainer":
-            clips = {"gradient_clip_val": given.get("gradient_clip_val"), "precision": mixed}
+            # what it refuses it may refuse for a name that it no longer has
+            refused = {name: value if isinstance(value, PLAIN) else None for name, value in kwargs.items() if error}
+            clips = {**refused, "gradient_clip_val": given.get("gradient_clip_val"), "precision": mixed}
             raised = f"{type(error).__name__}: {error}" if error is not None else None
             journal.emit("call", site, function="lightning.pytorch.Trainer", arguments=clips, raises=raised)
         journal.emit(

@@ -946,6 +946,8 @@ def decorate(m: Machine, decorator: Abstract, value: Abstract) -> Abstract:
         from t4lint.libraries.entry import remember
 
         remember(m, decorator, value)
+    if isinstance(decorator, Object) and registry.has_method(decorator, "decorate"):
+        registry.call_method(m, decorator, "decorate", Arguments((value,)))
     if isinstance(decorator, Function):
         result = m.call(decorator, Arguments((value,)))
         return result if isinstance(result, (Function, Class, Object)) else value

@@ -141,6 +141,10 @@ def fire(call: Call) -> Abstract:
         names: dict[Any, Abstract] = {k: v for k, v in scope.names.items() if isinstance(v, (Function, Class))}
         target = DictValue(names)
     words = [word for word in command_line.read(m).positional if word.text is not None]
+    if isinstance(target, DictValue) and not words:
+        # without a word the program only lists what it can do: whoever runs it gives one
+        named = [it for name, it in target.items.items() if len(target.items) == 1 or name in TRAINING_COMMANDS]
+        target = m.resolve(named[0]) if named else target
     for _ in range(MAX_FIRE):
         if isinstance(target, Class):
             target = m.call(target, Arguments(keywords=parameter_flags(m, target)))
@@ -153,6 +157,7 @@ def fire(call: Call) -> Abstract:
     return run_target(m, target, words)
 
 
+TRAINING_COMMANDS = frozenset({"train", "training", "run", "main", "fit"})
 MAX_FIRE = 4  # words that name a way
 
 

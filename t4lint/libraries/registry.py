@@ -71,6 +71,7 @@ MODELS = {
     "setfit": ("torch", "transformers", "peft", "sentence_transformers"),
     "submitit": ("submitit",),
     "ray": ("torch", "torch_data", "ray"),
+    "ignite": ("torch", "ignite"),
     "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.

@@ -167,7 +167,7 @@ def accumulated(step: Step, since: list[Backward]) -> list[Backward]:
     """The micro-batches of a step that comes in some iterations only: one backward, again and again in the step's own loop.
     Empty where each iteration steps, and for a loop of its own over losses or tasks."""
     for backward in since:
-        again = [it for it in since if it.key == backward.key]
+        again = [it for it in since if it.key == backward.key and it.loops == backward.loops]
         if len(again) > 1 and step.loops and backward.loops == step.loops:
             return again
     return []

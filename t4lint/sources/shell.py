@@ -522,8 +522,22 @@ class _Shell:
                 continue
             elif len(tokens) < MAX_WORDS:
                 tokens.extend(token for scalar in expander.words(child) for token in expander.token(scalar, child))
-        if tokens:
+        if tokens and tokens[0].text == ":":
+            self.defaults(node)
+        elif tokens:
             self.dispatch(tokens, given, node)
+
+    def defaults(self, node: Node) -> None:
+        """`: ${X:=1}`, the usual way to give variables a value that the environment may override."""
+        for child in node.named_children:
+            part = child.named_children[0] if child.type == "string" and len(child.named_children) == 1 else child
+            parts = part.children[1:-1] if part.type == "expansion" else []
+            if len(parts) < 2 or parts[0].type != "variable_name" or parts[1].type not in (":=", "="):
+                continue
+            name = self.now.text(parts[0])
+            known = self.scope.variables.get(name)
+            exported = self.export_all or (known is not None and known.exported)
+            self.scope.variables[name] = self.value(part, exported)
 
     def dispatch(self, tokens: list[Token], given: dict[str, Word], node: Node) -> None:
         name = tokens[0].text

@@ -227,7 +227,7 @@ class _Fields:
 
 
 class Expander:
-    """Expands the words of one piece of code in one scope. Assignments by `${X:=...}` are not carried out."""
+    """Expands the words of one piece of code in one scope. `${X:=...}` assigns nothing here, but with `:` as the command."""
 
     __slots__ = ("code", "depth", "path", "places", "scope", "script")
 

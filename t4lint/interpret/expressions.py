@@ -520,10 +520,18 @@ def negate(m: Machine, value: Abstract) -> Abstract:
     return m.mapped(value, apply)
 
 
-def note_index(m: Machine, test: Abstract) -> None:
-    from t4lint.interpret import statements
+def varies(value: Abstract) -> bool:
+    """Does the value change from one iteration of a loop to the next?"""
+    if isinstance(value, Choice):
+        return varies(value.yes) or varies(value.no)
+    return isinstance(value, (Const, Unknown)) and value.varies
 
-    statements.note_index(m, test)
+
+def note_index(m: Machine, test: Abstract) -> None:
+    """A test was decided by the value of this iteration."""
+    if m.loops and varies(test):
+        for loop in m.loops:
+            loop.by_index = True
 
 
 def _boolean(m: Machine, node: ast.BoolOp) -> Abstract:
@@ -713,8 +721,6 @@ def _conditional(m: Machine, node: ast.IfExp) -> Abstract:
     test = m.resolve(evaluate(m, node.test))
     decided = truth(m, test)
     if decided is not None:
-        from t4lint.interpret.statements import note_index
-
         note_index(m, test)
         value = evaluate(m, node.body if decided else node.orelse)
         return chosen_by(test, value)

@@ -16,7 +16,7 @@ from t4lint.findings import Problem
 from t4lint.sources.document import Document
 from t4lint.sources.nesting import too_deep
 from t4lint.sources.positions import line_starts, split_lines
-from t4lint.sources.statements import statement_span
+from t4lint.sources.statements import spans_in, spans_of
 from t4lint.sources.thin import MOST, Thinned, thin
 from t4lint.trace import Location
 
@@ -45,7 +45,9 @@ class SourceModule:
     The tree of a huge document is that of a text with parts left out, `thinned`; places are always the document's.
     """
 
-    def __init__(self, document: Document, name: str, tree: ast.Module, thinned: Thinned | None = None) -> None:
+    def __init__(
+        self, document: Document, name: str, tree: ast.Module, thinned: Thinned | None = None, newer: bool = False
+    ) -> None:
         self.document = document
         self.name = name
         self.tree = tree
@@ -57,6 +59,7 @@ class SourceModule:
         self._lines: list[int] | None = None  # and of the document
         self._locations: dict[int, Location] = {}
         self._statements: dict[int, Location] = {}
+        self._newer = newer  # the running Python refuses the text: it knows no statements in it
         self._serials: dict[int, str] = {}
 
     @property
@@ -94,10 +97,17 @@ class SourceModule:
             found = self._statements[id(node)] = self._statement(self.location(node))
         return found
 
+    @cached_property
+    def _spans(self) -> dict[int, tuple[int, int]]:
+        """First and last line of the statement at each line of the document."""
+        if self.thinned is not None:
+            return spans_in(self.document.text)
+        return {} if self._newer else spans_of(self.tree, self.text)
+
     def _statement(self, inside: Location) -> Location:
         positions, lines = self.document.positions, self.lines
         line = inside.line if positions is None else positions.line_of(inside)
-        first, last = statement_span(self.document.text, line)
+        first, last = self._spans.get(line, (line, line))
         start = lines[first - 1] if first <= len(lines) else ""
         column = len(start) - len(start.lstrip()) + 1
         if positions is not None:
@@ -196,7 +206,8 @@ def parse(document: Document, name: str) -> SourceModule | Problem:
     if thinned is None:
         return _problem(document, f"is too large to be followed: it has more than {MOST:,} words, numbers and signs")
     try:
-        return SourceModule(document, name, tree_of(thinned.text), thinned)
+        tree, newer = tree_of(thinned.text)
+        return SourceModule(document, name, tree, thinned, newer)
     except SyntaxError as error:
         line, column = error.lineno or 1, error.offset or 1
         if len(thinned.starts) > 1:
@@ -206,8 +217,8 @@ def parse(document: Document, name: str) -> SourceModule | Problem:
         return Problem(document.path, f"cannot be parsed: {type(error).__name__}")
 
 
-def tree_of(text: str) -> ast.Module:
-    """The syntax tree of a text. What the running Python refuses may be the syntax of a newer one, which libcst reads.
+def tree_of(text: str) -> tuple[ast.Module, bool]:
+    """The syntax tree of a text, and whether its syntax is that of a newer Python, which libcst reads.
 
     Where that refuses too, the error is Python's own, whose message and place are the better ones.
     """
@@ -215,13 +226,13 @@ def tree_of(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text, os.devnull)  # Python opens the file of that name to show a line of it
+            return ast.parse(text, os.devnull), False  # Python opens the file of that name to show a line of it
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         refused = error
     from t4lint.interpret import newer
 
     try:
-        return newer.parse(text)
+        return newer.parse(text), True
     except SyntaxError as error:
         raise (refused if isinstance(refused, SyntaxError) else error) from None
 

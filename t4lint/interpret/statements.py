@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret import errors, expressions, imports, keeping, ranks
+from t4lint.interpret.expressions import note_index, varies
 from t4lint.interpret.operators import NAMES, binary
 from t4lint.interpret.source import statements_of
 from t4lint.interpret.values import (
@@ -550,18 +551,6 @@ def sometimes(m: Machine, yes: Callable[[], Completion], no: Callable[[], Comple
         elif changed:
             m.write(mapping, key, changed[0])
     return None
-
-
-def varies(value: Abstract) -> bool:
-    if isinstance(value, Choice):
-        return varies(value.yes) or varies(value.no)
-    return isinstance(value, (Const, Unknown)) and value.varies
-
-
-def note_index(m: Machine, test: Abstract) -> None:
-    if m.loops and varies(test):
-        for loop in m.loops:
-            loop.by_index = True
 
 
 def _match(m: Machine, node: ast.Match) -> Completion:

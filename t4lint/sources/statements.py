@@ -25,12 +25,12 @@ def statement_span(text: str, line: int) -> Span:
     Of a compound statement only the header counts, up to the line of its colon; decorators are statements of their own.
     Lines outside any statement, and files that `ast` refuses, give `(line, line)`.
     """
-    return _tables(text)[0].get(line, (line, line))
+    return spans_in(text).get(line, (line, line))
 
 
 def enclosing_loops(text: str, line: int) -> tuple[int, ...]:
     """Header lines of the `for` and `while` loops around `line` in the same function, the outermost first."""
-    return _tables(text)[1].get(line, ())
+    return _loops(text).get(line, ())
 
 
 @lru_cache(maxsize=1024)
@@ -109,18 +109,30 @@ def _constant(node: ast.expr) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _tables(text: str) -> tuple[dict[int, Span], dict[int, tuple[int, ...]]]:
-    spans: dict[int, Span] = {}
-    loops: dict[int, tuple[int, ...]] = {}
+def spans_in(text: str) -> dict[int, Span]:
+    """First and last line of the innermost statement at each line of a text; nothing for one that `ast` refuses."""
     try:
         text = with_lines(text)
-        tree = ast.parse(text)
-        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        _fill(tree, lines, spans)
-        _fill_loops(tree, (), loops)
+        return spans_of(ast.parse(text), text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}, {}
-    return spans, loops
+        return {}
+
+
+def spans_of(tree: ast.Module, text: str) -> dict[int, Span]:
+    """First and last line of the innermost statement at each line of the text that a tree was made from."""
+    spans: dict[int, Span] = {}
+    _fill(tree, text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), spans)
+    return spans
+
+
+@lru_cache(maxsize=128)
+def _loops(text: str) -> dict[int, tuple[int, ...]]:
+    loops: dict[int, tuple[int, ...]] = {}
+    try:
+        _fill_loops(ast.parse(with_lines(text)), (), loops)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return loops
 
 
 def _fill(tree: ast.AST, lines: list[str], spans: dict[int, Span]) -> None:

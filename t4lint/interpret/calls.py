@@ -94,7 +94,9 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
         asked = m.autocast_dtype()
         math, why = math_unseen(m, asked)
         facts = facts.but(math=facts.math | {math}, math_origins=facts.math_origins or why)
-        return Tensor(facts.but(autocast=facts.autocast | {asked}, device="", graph=True))
+        around = m.globals.get("$model") if m.in_forward else None
+        models = facts.models | {around.uid} if around is not None and math != "?" else facts.models
+        return Tensor(facts.but(models=models, autocast=facts.autocast | {asked}, device="", graph=True))
     varies = any(isinstance(value, Unknown) and value.varies for value in arguments.values())
     uid = unknown_from("call", callee, *arguments.values()).uid if not m.loops else ""
     return Unknown(reason, varies=varies or bool(m.loops), uid=uid, autocast=m.autocast_dtype())

@@ -454,8 +454,8 @@ def super_method(call: Call) -> Abstract:
 
     criterion = next((base.name for base in after if isinstance(base, Symbol) and base.name.endswith("Loss")), None)
     if criterion is not None and name in ("forward", "__call__"):  # torch's own loss, which the program's class adds to
-        own = registry.call_symbol(call.machine, criterion, Arguments())
-        return registry.call_method(call.machine, own, "__call__", call.arguments)
+        own: Abstract = call.machine.call(Symbol(criterion), Arguments())
+        return call.machine.method(own, "__call__", call.arguments)  # type: ignore[no-any-return]
     builds = isinstance(receiver, Instance) and (is_dict(receiver.cls) or registry.extended(receiver.cls))
     if isinstance(receiver, Instance) and (name != "__init__" or builds):
         result = registry.call_instance_method(call.machine, receiver, name, call.arguments)

@@ -2,7 +2,9 @@
 
 `families.csv` holds one pattern over checkpoint names a row, first match first, each with its source and the month in
 which it was checked: both facts change as models come out. A name is only a sign of what the checkpoint holds, so what
-follows from it is only likely; the column `published` names the checkpoints whose own published configuration was read.
+follows from it is only likely; the column `published` names the checkpoints whose own published configuration was read,
+in a package or a public repository that prints it. Where it is empty, no such print was found: the dtype is what is commonly
+known of the family, and not what a file said. No weights were looked into.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from t4lint.memory.estimate import Band
 from t4lint.memory.plan import Usage, usage
 from t4lint.memory.reading import Given, Reading, read
 from t4lint.memory.ways import Way, largest_batch, largest_length, spanned, ways
-from t4lint.trace import Location, Step, Trace
+from t4lint.trace import Backward, Forward, Keep, Location, Step, Trace
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -119,7 +119,7 @@ class _FitSession(Session):
 
     def fits_of(self, machine: Machine, segment: Segment, number: int, launched: bool) -> list[Fit]:
         found: dict[object, Fit] = {}
-        for trace in worlds_of(machine, segment, launched).traces((Step,)):
+        for trace in worlds_of(machine, segment, launched).traces((Step, Forward, Backward, Keep)):
             filled = fill(trace)
             for step in filled.all(Step):
                 if step.device.it == "cpu":

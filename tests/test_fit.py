@@ -329,6 +329,99 @@ def test_what_an_evaluation_keeps(tmp_path: Path, arguments: str, more: str, kep
         assert 60 < values["samples"] < 75  # type: ignore[operator]
 
 
+EVALUATING = """
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM{imports}
+{begin}
+model = AutoModelForCausalLM.from_pretrained("openai-community/gpt2").cuda()
+train, valid = DataLoader(t, batch_size=4, shuffle=True), DataLoader(v, batch_size=16)
+optimizer = torch.optim.AdamW(model.parameters())
+{prepare}
+for epoch in range(3):
+    model.train()
+    for batch in train:
+        loss = model(**batch).loss
+        {backward}
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    kept = []
+    {above}
+    for batch in valid:
+        outputs = model(**batch)
+        {keep}
+"""
+PLAIN = {"imports": "", "begin": "", "prepare": "", "backward": "loss.backward()", "above": ""}
+ACCELERATE = {
+    "imports": "\nfrom accelerate import Accelerator", "begin": 'accelerator = Accelerator(mixed_precision="fp16")',
+    "prepare": "model, optimizer, train, valid = accelerator.prepare(model, optimizer, train, valid)",
+    "backward": "accelerator.backward(loss)", "above": "torch.set_grad_enabled(False)",
+}  # fmt: skip
+OFF = {**PLAIN, "above": "torch.set_grad_enabled(False)"}
+LOGITS = 512 * 50257  # numbers that GPT-2 makes of a sample of 512 tokens
+
+
+@pytest.mark.parametrize(
+    ("loop", "keep", "recorded", "kept", "sample"),
+    [
+        (PLAIN, "kept.append(outputs.logits)", True, "outputs.logits", None),
+        (OFF, "kept.append(outputs.logits)", False, "outputs.logits", 4 * LOGITS),
+        (OFF, "kept.append(outputs.logits.cpu())", False, None, None),
+        (PLAIN, "kept.append(outputs.loss.item())", True, None, None),
+        (ACCELERATE, "kept.append(accelerator.gather_for_metrics(outputs.logits))", False,
+         "accelerator.gather_for_metrics(outputs.logits)", 4 * LOGITS),
+    ],
+)  # fmt: skip
+def test_what_an_evaluation_in_a_loop_needs(
+    tmp_path: Path, loop: dict[str, str], keep: str, recorded: bool, kept: str | None, sample: int | None
+) -> None:
+    (found,) = measured(tmp_path, EVALUATING.format(keep=keep, **loop), sequence_length=512)
+    assert found.usage is not None and {it.name: it.text for it in found.reading.facts}["micro-batch"] == "4"
+    (values,) = [section.values for section in found.sections if section.title == EVALUATION]
+    assert values is not None
+    assert (values["batch_size"], values["recorded"], values["kept"]) == (16, recorded, kept)
+    assert values.get("sample") == sample
+    states = (4 + 8) * 124_439_808
+    logits = 16 * LOGITS * (2 if loop is ACCELERATE else 4)
+    assert values["low"] >= states + logits, "weights, Adam's states and the logits are there at the same time"  # type: ignore[operator]
+    assert (values["low"] > 8 * 2**30) is recorded, "and what autograd keeps"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("version", "config", "trainer", "length"),
+    [
+        ("0.12.2", "", ", max_seq_length=512", "512 at most"),
+        ("0.12.2", ", max_seq_length=768", ", max_seq_length=512", "512 at most"),
+        ("0.12.2", ", max_seq_length=768", "", "768 at most"),
+        ("0.18.2", ", max_seq_length=256", "", "256 at most"),
+        ("0.18.2", ", max_length=2048", "", "2048 at most"),
+        ("1.16.0", ", max_length=2048", "", "2048 at most"),
+        ("1.16.0", "", "", "1024 at most"),
+    ],
+)
+def test_the_length_is_read_as_each_version_of_trl_reads_it(
+    tmp_path: Path, version: str, config: str, trainer: str, length: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"trl=={version}\n", encoding="utf-8")
+    text = f"""
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
+args = SFTConfig(output_dir="out", per_device_train_batch_size=1, fp16=True{config})
+SFTTrainer(model=model, args=args, train_dataset=data{trainer}).train()
+"""
+    (found,) = measured(tmp_path, text)
+    assert {it.name: it.text for it in found.reading.facts}["sequence length"] == length
+
+
+def test_a_loop_without_an_evaluation_has_no_such_section(tmp_path: Path) -> None:
+    text = EVALUATING.format(keep="outputs.loss.backward()", **PLAIN)
+    (found, *_) = measured(tmp_path, text, sequence_length=512)
+    assert not [section for section in found.sections if section.title == EVALUATION]
+
+
 def test_lora_parameters_are_those_that_peft_prints() -> None:
     """Counts that peft prints for these models: 4,194,304 (Llama-2 7B, rank 8, q and v) and 294,912 (GPT-2, rank 8)."""
     llama, small = find_shape("meta-llama/Llama-2-7b-hf"), find_shape("gpt2")

@@ -1,4 +1,4 @@
-"""Tensors that outlive their iteration: summed up or collected over a loop, with the graph that made them."""
+"""Tensors that outlive their iteration: summed up or collected over a loop, with the graph that made them or without."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def grows(m: Machine, sequence: ListValue) -> None:
 def appended(m: Machine, receiver: ListValue, value: Abstract) -> Abstract:
     """`receiver.append(value)`: the value as it stands in the list."""
     grows(m, receiver)
-    if not m.loops or m.in_forward or not has_graph(value):
+    if not m.loops or m.in_forward or not (has_graph(value) or on_gpu(value)):
         return value
     around = [loop.identity for loop in m.loops]
     born = receiver.state.get("loop", "")
@@ -54,7 +54,9 @@ def appended(m: Machine, receiver: ListValue, value: Abstract) -> Abstract:
     if not outlived or not isinstance(node, ast.Call) or not node.args:
         return value  # a list of this iteration
     assert isinstance(value, Tensor)
-    place = say(m, node, "list", node.args[0], outlived)
+    place = say(m, node, "list", node.args[0], outlived, graph=value.facts.graph)
+    if not value.facts.graph:
+        return value
     return Tensor(value.facts.but(kept=value.facts.kept | {place}), value.origins)
 
 
@@ -63,14 +65,24 @@ def has_graph(value: Abstract) -> bool:
     return isinstance(value, Tensor) and value.facts.graph and bool(value.facts.models)
 
 
-def say(m: Machine, node: ast.AST, role: str, kept: ast.expr, outlived: tuple[Loop, ...]) -> str:
+def on_gpu(value: Abstract) -> bool:
+    """Did it come out of a model, more than one number of each batch, and stay on the GPU?"""
+    return (
+        isinstance(value, Tensor)
+        and bool(value.facts.models)
+        and value.facts.device == "cuda"
+        and not value.facts.reduced
+    )
+
+
+def say(m: Machine, node: ast.AST, role: str, kept: ast.expr, outlived: tuple[Loop, ...], *, graph: bool = True) -> str:
     source = m.frames[-1].source
     place, text = source.serial(node), source.code(kept)
     with m.at(source, node):
         m.emit(
             Keep,
             role,
-            graph=Const(True),
+            graph=Const(graph),
             value=Const(text, (Step("derived", text, source, kept),)),
             batches=Const(any(loop.batches for loop in outlived)),
         )

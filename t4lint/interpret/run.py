@@ -203,7 +203,10 @@ def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
     placed: dict[str, set[str]] = machine.globals.get("$placed", {})
     gpu = "cuda" if machine.target.gpu is not None else "cpu"
     work: dict[str, set[str]] = machine.globals.get("$sample work", {})
+    read_in: dict[str, set[str]] = machine.globals.get("$read in", {})
     for draft in drafts:
+        if draft.kind is Loader and draft.subject in read_in:
+            draft.fields["read_in"] = Const(tuple(sorted(read_in[draft.subject])))
         if draft.kind is Loader and draft.subject in work and "work" not in draft.fields:
             draft.fields["work"] = work_of(work[draft.subject])
         if draft.kind is Loader and "device" not in draft.fields:

@@ -644,7 +644,10 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor) -> Completion:
     elements = expressions.iterate(m, iterable)
     last, m.last = m.last, False
     loop = _enter_loop(m, node)
-    loop.batches = _are_batches(elements.any_element)
+    loaders = _loaders_of(elements.any_element)
+    loop.batches = bool(loaders)
+    for loader in loaders:
+        m.globals.setdefault("$read in", {}).setdefault(loader, set()).add(loop.identity)
     if elements.known is not None and not elements.stream and _is_plain(node, len(elements.known)):
         loop.whole = True
         completion = _each(m, node, elements.known, loop)
@@ -660,12 +663,12 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor) -> Completion:
     return completion
 
 
-def _are_batches(element: Abstract) -> bool:
-    """Does a loop run over what a loader gives?"""
+def _loaders_of(element: Abstract) -> set[str]:
+    """The loaders whose batches a loop runs over."""
     parts = element.items if isinstance(element, ListValue) else (element,)
     inner = [part for item in parts for part in (item.items if isinstance(item, ListValue) else (item,))]
     inner += [value for item in (*parts, *inner) if isinstance(item, DictValue) for value in item.items.values()]
-    return any(isinstance(part, Tensor) and part.facts.loader for part in inner)
+    return {part.facts.loader for part in inner if isinstance(part, Tensor) and part.facts.loader}
 
 
 def _enter_loop(m: Machine, node: ast.AST) -> Any:

@@ -202,8 +202,7 @@ def say_engine(m: Any, arguments: Object, role: str) -> None:
         micro_batch=a["per_device_train_batch_size"],
         eval_micro_batch=a["per_device_eval_batch_size"],
         accumulation=a["gradient_accumulation_steps"],
-        sequence_length=a.get("max_length")
-        or Unknown("how long the texts are is decided where they are tokenized, if at all"),
+        sequence_length=longest(m, a, role),
         activation_checkpointing=a["gradient_checkpointing"],
         reentrant=reentrant(m, a.get("gradient_checkpointing_kwargs")),
         optimizer=a["optim"],
@@ -212,6 +211,17 @@ def say_engine(m: Any, arguments: Object, role: str) -> None:
         evaluates=a.get("evaluation_strategy") or a["eval_strategy"],
         sharding=sharding_of(m, a),
     )
+
+
+def longest(m: Any, fields: Any, role: str) -> Abstract:
+    """The length at which texts are cut. trl's SFTConfig had `max_seq_length` up to 0.19; where both are there (0.16 on), it
+    goes before `max_length` unless it is None."""
+    older = fields.get("max_seq_length") if role == "SFTConfig" and not m.at_least("trl", "0.20") else None
+    older = m.resolve(older) if older is not None else None
+    if older is not None and not (isinstance(older, Const) and older.value is None):
+        return older  # type: ignore[no-any-return]
+    found = fields.get("max_length")
+    return found or Unknown("how long the texts are is decided where they are tokenized, if at all")
 
 
 def sharding_of(m: Any, fields: Any) -> Abstract:

@@ -13,6 +13,7 @@ from t4lint.libraries.api import Arguments, Call, calls
 from t4lint.libraries.flags import Flags, override
 from t4lint.libraries.torch import inner
 from t4lint.libraries.transformers import bits_and_bytes_config, build_arguments, build_trainer, model_object
+from t4lint.trace import Engine
 
 CONFIGS = (
     "SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig", "RLOOConfig", "OnlineDPOConfig", "ORPOConfig", "CPOConfig",
@@ -56,10 +57,22 @@ def trainer(call: Call) -> Abstract:
         requested = Const("float32", (m.here("default", "trl loads a model given by name in float32, since 0.27"),))
         if m.at_least("trl", "0.27"):
             built.attributes["model"] = model_object(loading, "AutoModelForCausalLM", model, requested, "load")
+    length = call.arguments.get("max_seq_length")
+    if length is not None and "SFTTrainer" in call.name and not m.at_least("trl", "0.13"):
+        limit_length(m, built.attributes["args"], m.resolve(length))
     cast = adapters_cast(m, built)
     if cast is not None:
         built.attributes["$casts"] = cast
     return built
+
+
+def limit_length(m: Any, arguments: Abstract, length: Abstract) -> None:
+    """`SFTTrainer(max_seq_length=)` takes the place of what its arguments say, until trl 0.12 (read in 0.7.11 to 0.12.2)."""
+    if isinstance(length, Const) and length.value is None:
+        return
+    for draft in m.drafts:
+        if draft.kind is Engine and isinstance(arguments, Object) and draft.subject == arguments.uid:
+            draft.fields["sequence_length"] = length
 
 
 # The trainers that cast the trainable parameters of a 4/8-bit model to bfloat16 while they are built, and since which

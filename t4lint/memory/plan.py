@@ -142,6 +142,28 @@ def usage(plan: Plan) -> Usage:
     return Usage(components, bands, worst, _middle(_total(moments[worst])))
 
 
+def forward_alone(plan: Plan, *, recorded: bool) -> Mapping[str, Band]:
+    """Bytes by component of a forward that nothing goes backward through: an evaluation between two steps.
+
+    `recorded`: autograd is on, and keeps what a backward would need; without it only one block's tensors are there at a time.
+    The optimizer's state is there too; gradients are taken for dropped.
+    """
+    kept, work = _activations(plan)
+    one = _plus(_one_block(plan, kept), (0.0, work[1]))
+    logits = _logits(plan)[0]
+    returned = (2.0 if plan.autocast or _size(plan.weights) == 2 else 4.0) * plan.tokens * plan.vocabulary
+    components = {
+        "weights": _weights(plan),
+        "optimizer state": _optimizer_state(plan),
+        "adapters": _exactly(plan.adapters.parameters * 4.0) if plan.adapters is not None else (0.0, 0.0),
+        "quantization constants": _constants(plan) or (0.0, 0.0),
+        "autocast copies": _autocast_copies(plan) if recorded else (0.0, _autocast_copies(plan)[1]),
+        "activations": kept if recorded else one,
+        "logits": (min(returned, logits[0]), logits[1]),  # without labels no loss is made of them
+    }
+    return {name: band for name, band in components.items() if band[1] > 0}
+
+
 # --- states -------------------------------------------------------------------------------------------------------
 
 

@@ -304,7 +304,8 @@ def _micro_batch(trace: Trace, step: Step, engines: list[Engine]) -> Value:
     if said.known:
         return said
     loaders = list(trace.all(Loader))
-    train = [it for it in loaders if it.role == "train"] or (loaders if len(loaders) == 1 else [])
+    read = [it for it in loaders if it.read_in.known and set(it.read_in.it) & set(step.loops)]
+    train = [it for it in loaders if it.role == "train"] or read or (loaders if len(loaders) == 1 else [])
     return agreed([it.batch_size for it in train], "the batch size") if train else said
 
 

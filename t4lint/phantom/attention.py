@@ -6,6 +6,8 @@ aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and attention.cpp of torch 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from .tell import Card, Tell
@@ -38,7 +40,8 @@ def install(torch: Any, card: Card, tell: Tell, is_fake: Any) -> None:
             head_dim=query.shape[-1], length=query.shape[-2],
         )  # fmt: skip
         if kernel == "math":
-            return original(query, key, value, attn_mask, dropout_p, is_causal, **more)
+            with _only_math(torch._C):
+                return original(query, key, value, attn_mask, dropout_p, is_causal, **more)
         groups = query.shape[1] // max(1, key.shape[1])
         if enable_gqa and groups > 1:
             key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
@@ -49,6 +52,23 @@ def install(torch: Any, card: Card, tell: Tell, is_fake: Any) -> None:
 
     scaled_dot_product_attention.__doc__ = original.__doc__
     torch.nn.functional.scaled_dot_product_attention = scaled_dot_product_attention
+
+
+@contextlib.contextmanager
+def _only_math(switches: Any) -> Iterator[None]:
+    """A build with CUDA asks the driver which other kernels there are, unless they are switched off."""
+    before = {name: getattr(switches, f"_get_{name}_sdp_enabled")() for name in ("flash", "mem_efficient", "cudnn")}
+    for name in before:
+        _switch(switches, name)(False)
+    try:
+        yield
+    finally:
+        for name, on in before.items():
+            _switch(switches, name)(on)
+
+
+def _switch(switches: Any, name: str) -> Any:
+    return getattr(switches, f"_set_sdp_use_{name}")
 
 
 def choice(

@@ -2,7 +2,7 @@
 
 1. A device guard for CUDA. torch from 2.8 on brings one that does nothing; `_ensureCUDADeviceGuardSet` puts it in the
    place of a registered guard that reports no devices, and does nothing where none is registered: so one is, for that
-   moment. Older ones get a guard of ours.
+   moment. Older ones get a guard of ours. In both it is told how many devices there are, and which one is chosen.
 2. `CUDAHooks`: its virtual table is replaced by a copy in which `hasCUDA` and the like say yes. Autograd then finds an
    accelerator, and a stream for it. The numbers of the slots come from the headers that this very torch ships.
 
@@ -25,15 +25,20 @@ GUARD_METHODS = 64  # more than a guard has
 # 1 is the device cuda:0 as C++ returns it (type in the low byte, index in the next), its default stream (the same, and the
 # second register is 0), one device, and true: all that the methods of c10::impl::DeviceGuardImplInterface return
 FIRST_DEVICE = 1
+INDEX_BYTE = 8  # bits that the index is above the type
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"  # c10::impl::device_guard_impl_registry
 GET_HOOKS = "_ZN2at6detail12getCUDAHooksEv"  # at::detail::getCUDAHooks()
 BEFORE = 2  # words before the first slot in a virtual table of the Itanium ABI: offset to top, type information
 AFTER = 16  # slots that a later class may add
+DESTRUCTORS = 2  # slots of a virtual destructor, the last of a guard's
 ANSWERS = {
     "hasCUDA": 1, "isBuilt": 1, "isAvailable": 1, "hasPrimaryContext": 1, "init": 0,
     "compiledWithCuDNN": 0,  # from torch 2.15 on a build with it asks the driver when a convolution has no values
-    "getCurrentDevice": 0, "current_device": 0, "setCurrentDevice": 0, "exchangeDevice": 0, "maybeExchangeDevice": 0,
+    "setCurrentDevice": 0,
 }  # fmt: skip
+CHOSEN = ("getCurrentDevice", "current_device", "exchangeDevice", "maybeExchangeDevice")  # of the hooks: an index
+CHOSEN_BY_GUARD = ("getDevice", "exchangeDevice")  # a device
+_slots: list[tuple[int, bool]] = []  # addresses of what says which device is chosen; True: a device, False: its index
 
 
 class Unpatchable(RuntimeError):  # noqa: N818
@@ -43,7 +48,15 @@ class Unpatchable(RuntimeError):  # noqa: N818
 def install(torch: Any, devices: int) -> None:
     """Both patches. Raises Unpatchable, or OSError and AttributeError of ctypes."""
     _guard(torch)
+    _count(torch, devices)
     _hooks(torch, devices)
+
+
+def choose(index: int) -> None:
+    """From now on C++ takes this device where a program says none."""
+    for address, whole in _slots:
+        answer = native.constant(FIRST_DEVICE | index << INDEX_BYTE if whole else index)
+        ctypes.c_void_p.from_address(address).value = answer
 
 
 def _library(torch: Any, name: str) -> ctypes.CDLL:
@@ -73,9 +86,30 @@ def _guard(torch: Any) -> None:
         raise Unpatchable("the device guard was not replaced")
 
 
+def _count(torch: Any, devices: int) -> None:
+    """The guard in place gets a table of its own, with the number of devices and the one that is chosen."""
+    registry = (ctypes.c_void_p * DEVICE_TYPES).in_dll(_library(torch, "libc10."), REGISTRY)
+    guard = ctypes.cast(registry[CUDA] or 0, ctypes.POINTER(ctypes.c_void_p))
+    order = _virtual(Path(torch.__file__).parent / "include" / "c10" / "core" / "impl" / "DeviceGuardImplInterface.h")
+    if not guard or not {"deviceCount", *CHOSEN_BY_GUARD} <= set(order):
+        raise Unpatchable("no device guard, or not one that is known")
+    first = int(guard[0] or 0)
+    old = ctypes.cast(first - BEFORE * native.POINTER, ctypes.POINTER(ctypes.c_void_p))
+    entries = [int(old[index] or 0) for index in range(BEFORE + len(order) + DESTRUCTORS)]
+    entries[BEFORE + order.index("deviceCount")] = native.constant(devices)
+    table = native.table(entries) + BEFORE * native.POINTER
+    _remember(table, order, CHOSEN_BY_GUARD, whole=True)
+    guard[0] = table
+
+
+def _remember(table: int, order: list[str], names: tuple[str, ...], *, whole: bool) -> None:
+    _slots.extend((table + order.index(name) * native.POINTER, whole) for name in names if name in order)
+
+
 def _stand_in(answer: int) -> int:
     """A guard of which each method returns the same; see FIRST_DEVICE."""
-    return native.table([native.table([native.constant(answer)] * GUARD_METHODS)])
+    methods = native.table([0] * BEFORE + [native.constant(answer)] * GUARD_METHODS)
+    return native.table([methods + BEFORE * native.POINTER])
 
 
 def _hooks(torch: Any, devices: int) -> None:
@@ -91,7 +125,10 @@ def _hooks(torch: Any, devices: int) -> None:
             entries[BEFORE + order.index(name)] = native.constant(answer)
     if "hasCUDA" not in order:
         raise Unpatchable("no hasCUDA in CUDAHooksInterface.h")
-    hooks[0] = native.table(entries) + BEFORE * native.POINTER
+    table = native.table(entries) + BEFORE * native.POINTER
+    _remember(table, order, CHOSEN, whole=False)
+    hooks[0] = table
+    choose(0)
 
 
 def slots(headers: Path) -> list[str]:

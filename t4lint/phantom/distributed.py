@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -26,13 +27,39 @@ def install(membrane: Membrane) -> None:
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
+        _collectives()
         world = int(os.environ.get("WORLD_SIZE") or kwargs.get("world_size") or 1)
         rank = int(os.environ.get("RANK") or kwargs.get("rank") or 0)
         return original(backend="fake", rank=max(rank, 0), world_size=max(world, 1), store=FakeStore())
 
     module.init_process_group = distributed.init_process_group = init_process_group
     module.is_nccl_available = distributed.is_nccl_available = lambda: True
+    _meshes()
     _replicas(membrane)
+
+
+def _collectives() -> None:
+    """Shapes of what groups exchange: torch brings them in a module that it loads by itself, older ones in a tool's."""
+    if importlib.util.find_spec("torch.distributed._meta_registrations") is None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch.distributed._tools.fake_collectives")
+
+
+def _meshes() -> None:
+    """A mesh of devices chooses the GPU of its rank where nothing has been done on one yet. With a group that only answers
+    torch leaves that out (from 2.13 on, device_mesh.py)."""
+    mesh = torch.distributed.device_mesh.DeviceMesh
+    setup = getattr(mesh, "_setup_world_group_and_device", None)
+    if setup is None:
+        return
+
+    def setup_world_group_and_device(self: Any) -> Any:
+        if self.device_type == CUDA and not torch.cuda.is_initialized():
+            rank = os.environ.get("LOCAL_RANK") or os.environ.get("RANK") or 0
+            torch.cuda.set_device(int(rank) % max(1, torch.cuda.device_count()))
+        return setup(self)
+
+    mesh._setup_world_group_and_device = setup_world_group_and_device
 
 
 def _replicas(membrane: Membrane) -> None:

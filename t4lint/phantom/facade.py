@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from . import backend
 from .ledger import Ledger
 from .tell import Card
 
@@ -160,6 +161,7 @@ def _answers(torch: Any, card: Card, ledger: Ledger) -> dict[str, Any]:
         device["chosen"] = True
         index = chosen if isinstance(chosen, int) else torch.device(chosen).index
         device["index"] = index if index is not None and index >= 0 else device["index"]
+        backend.choose(device["index"])
 
     def of(device: Any = None) -> Properties:
         return properties
@@ -303,13 +305,13 @@ def _random(torch: Any) -> None:
 
 
 def _native(torch: Any) -> None:
-    """Functions of the CUDA build that Python code of torch calls by name, where this build has none."""
+    """Functions of the CUDA build that Python code of torch calls by name: this build has none, or they ask the driver."""
 
     def _scatter(tensor: Any, devices: Any, sizes: Any = None, dim: int = 0, streams: Any = None) -> Any:
         parts = tensor.split(list(sizes), dim) if sizes else tensor.chunk(len(devices), dim)
         return tuple(part.to(_device(torch, device)) for part, device in zip(parts, devices, strict=False))
 
-    absent: dict[str, Any] = {
+    functions: dict[str, Any] = {
         "_cuda_getCurrentRawStream": lambda device=0: 0,
         "_cuda_getDevice": lambda: 0,
         "_cuda_setDevice": lambda device: None,
@@ -325,9 +327,8 @@ def _native(torch: Any) -> None:
             [it.to(_device(torch, device)) for it in tensors] for device in devices
         ],
     }
-    for name, value in absent.items():
-        if not hasattr(torch._C, name):
-            setattr(torch._C, name, value)
+    for name, value in functions.items():
+        setattr(torch._C, name, value)
     if hasattr(torch.cuda, "nvtx"):
         torch.cuda.nvtx._nvtx = Fine()
     torch.amp.is_autocast_available = torch.amp.autocast_mode.is_autocast_available = lambda device: True

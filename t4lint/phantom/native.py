@@ -7,6 +7,7 @@ callback or array that dies with its module is a segmentation fault at exit. So 
 from __future__ import annotations
 
 import ctypes
+import functools
 import platform
 import struct
 import sys
@@ -25,6 +26,7 @@ def table(entries: list[int]) -> int:
     return ctypes.addressof(array)
 
 
+@functools.cache
 def constant(value: int) -> int:
     """The address of a function that takes anything and returns a small number (or a bool, or nothing)."""
     code = _machine_code(value)

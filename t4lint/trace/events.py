@@ -279,7 +279,7 @@ class Loader(Event):
     """A DataLoader is built, by the program or by an engine. `role`: "train", "eval" or "" when nothing says which.
 
     `device` is where its batches go; `work` what each sample costs: some of "decode", "augment", "extract" and
-    "tokenize", as a tuple.
+    "tokenize", as a tuple. `read_in`: the loops that run over its batches, as in `loops` of other events.
     """
 
     batch_size: Value
@@ -293,6 +293,7 @@ class Loader(Event):
     device: Value = NOT_SAID
     work: Value = NOT_SAID
     repeats: Value = NOT_SAID  # does each worker read all of an iterable dataset
+    read_in: Value = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

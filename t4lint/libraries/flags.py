@@ -22,6 +22,7 @@ class Flags:
     unread: bool = False  # the values stand in a file or dict that is not known: then a default says nothing
     why: str = ""
     launched: bool = False
+    needed: bool = False  # there must be a command line, since a flag is required, and it is not in sight
     file: dict[str, Abstract] = field(default_factory=dict)  # values of a configuration file, below what flags give
 
 

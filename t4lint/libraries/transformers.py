@@ -130,6 +130,10 @@ def build_arguments(
     for field, default in defaults_of(m, name).items():
         note = f"default of {name}({field}={default!r})"
         values[field] = Const(default, (Step("default", note), *presumption(flags)))
+    if flags is not None and flags.needed and name.startswith("transformers."):
+        # whoever writes that command line chooses the precision there
+        reason = "the program needs a command line, and none is in sight"
+        values.update({field: Unknown(reason, uid=f"needed {short}.{field}") for field in ("fp16", "bf16")})
     if flags is not None and not flags.launched:
         # a program with a command line is linted for what it is there for
         values["do_train"] = Const(True, (Step("default", "--do_train is presumed"), PRESUMED))
@@ -333,8 +337,11 @@ def argument_parser(call: Call) -> Abstract:
     "parse_dict",
 )
 def parse_dataclasses(call: Call) -> Abstract:
+    classes = [call.machine.resolve(cls) for cls in call.receiver.attributes["$classes"].items]
     flags = with_file(call, given_words(call) or command_line.read(call.machine))
-    values = tuple(parsed(call.machine, cls, flags) for cls in call.receiver.attributes["$classes"].items)
+    if not flags.launched and any(isinstance(cls, Class) and None in cls.fields.values() for cls in classes):
+        flags = replace(flags, needed=True)
+    values = tuple(parsed(call.machine, cls, flags) for cls in classes)
     if call.constant("return_remaining_strings"):
         values = (*values, ListValue((), complete=False))
     return ListValue(values, "tuple")

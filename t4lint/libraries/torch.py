@@ -1212,7 +1212,7 @@ def own_optimizer(call: Call) -> Abstract:
     m, made = call.machine, call.receiver
     owner = parameters_owner(m, call.arguments.get("params", 0))
     result = Object("optimizer", f"{made.source.name}.{made.name}", {"$model": owner} if owner is not None else {})
-    dtype = m.resolve(state(owner, "$dtype")) if owner is not None else Unknown("the parameters' dtype")
+    dtype = parameters_dtype(m, owner) if owner is not None else Unknown("the parameters' dtype")
     own = Unknown("the optimizer is the project's own")
     name = Const(made.name)
     m.emit(Optimizer, "", result.uid, name=name, implementation=own, fused=own, foreach=own, eps=own, dtype=dtype)
@@ -1223,13 +1223,27 @@ def own_optimizer(call: Call) -> Abstract:
 EPS = {"Adagrad": 1e-10, "Adadelta": 1e-6, "RMSprop": 1e-8, "Adafactor": None}
 
 
+def parameters_dtype(m: Any, module: Any) -> Abstract:
+    """The dtype of a module's parameters: that of all parts, where a project's module holds parts of another dtype."""
+    own = m.resolve(state(module, "$dtype"))
+    if not isinstance(module, Instance) or not isinstance(own, Const):
+        return own
+    held = [v for k, v in module.attributes.items() if not k.startswith("$") and isinstance(v, (Instance, Object))]
+    parts = [m.resolve(part.attributes["$dtype"]) for part in held if "$dtype" in part.attributes]
+    if all(isinstance(part, Const) and part.value == own.value for part in parts):
+        return own
+    alone = not any(isinstance(v, Tensor) and v.facts.parameter for v in module.attributes.values())
+    first = parts[0]
+    if alone and isinstance(first, Const) and all(isinstance(it, Const) and it.value == first.value for it in parts):
+        return first
+    return Unknown("the parts of the model have several dtypes", own.origins)
+
+
 def new_optimizer(call: Call, name: str) -> Abstract:
     m = call.machine
     owner = parameters_owner(m, call.arguments.get("params", 0))
     result = Object("optimizer", call.name, {"$model": owner} if owner is not None else {})
-    dtype = (
-        m.resolve(state(owner, "$dtype")) if isinstance(owner, (Instance, Object)) else Unknown("the parameters' dtype")
-    )
+    dtype = parameters_dtype(m, owner) if isinstance(owner, (Instance, Object)) else Unknown("the parameters' dtype")
     m.emit(
         Optimizer,
         subject=result.uid,

@@ -1225,7 +1225,7 @@ EPS = {"Adagrad": 1e-10, "Adadelta": 1e-6, "RMSprop": 1e-8, "Adafactor": None}
 
 def parameters_dtype(m: Any, module: Any) -> Abstract:
     """The dtype of a module's parameters: that of all parts, where a project's module holds parts of another dtype."""
-    own = m.resolve(state(module, "$dtype"))
+    own: Abstract = m.resolve(state(module, "$dtype"))
     if not isinstance(module, Instance) or not isinstance(own, Const):
         return own
     held = [v for k, v in module.attributes.items() if not k.startswith("$") and isinstance(v, (Instance, Object))]
@@ -1233,7 +1233,7 @@ def parameters_dtype(m: Any, module: Any) -> Abstract:
     if all(isinstance(part, Const) and part.value == own.value for part in parts):
         return own
     alone = not any(isinstance(v, Tensor) and v.facts.parameter for v in module.attributes.values())
-    first = parts[0]
+    first: Abstract = parts[0]
     if alone and isinstance(first, Const) and all(isinstance(it, Const) and it.value == first.value for it in parts):
         return first
     return Unknown("the parts of the model have several dtypes", own.origins)

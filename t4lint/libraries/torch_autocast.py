@@ -24,6 +24,7 @@ aliases({
     "torch.amp.autocast": "torch.autocast",
     "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
     "torch.amp.grad_scaler.GradScaler": "torch.amp.GradScaler",
+    "torch.GradScaler": "torch.amp.GradScaler",  # torch 2.3 and later
     "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
     "torch.half": "torch.float16",
     "torch.float": "torch.float32",

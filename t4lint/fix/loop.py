@@ -94,7 +94,7 @@ def prove(
     while group := _without_conflicts(left):
         left = [finding for finding in left if finding not in group]
         if len(group) == 1 or work.attempt(group) is None:  # one is tried on the runs that it is about: that is quick
-            group = [finding for finding in group if _helps(finding, report, check, text_of, {})]
+            group = _helpful(group, report, check, text_of, {})
         helps |= {finding.fingerprint for finding in group}
     useless = tried - helps
     findings = (replace(it, fix=None) if it.fingerprint in useless else it for it in report.findings)
@@ -134,7 +134,7 @@ class _Work:
         """All of a group, mostly; else those that help by themselves, which is quick to see; else what halving leaves."""
         done = self.attempt(group)
         if done is None:
-            alone = [finding for finding in group if _helps(finding, self.report, self.check, self.text, self.texts)]
+            alone = _helpful(group, self.report, self.check, self.text, self.texts)
             self.useless |= {finding.fingerprint for finding in group if finding not in alone}
             group, done = self.that_help(alone)
         if done is not None:
@@ -210,16 +210,29 @@ def texts_after(findings: Iterable[Finding], text_of: Callable[[str], str | None
 # --- is it better? -----------------------------------------------------------------------------------------------
 
 
-def _helps(finding: Finding, report: Report, check: Check, text_of: Callable[[str], str | None], texts: Texts) -> bool:
-    """Does a fix help by itself, in the runs that its finding is about? `texts` are in force already."""
-    changed = texts_after([finding], text_of)
+def _helpful(
+    group: Sequence[Finding], report: Report, check: Check, text_of: Callable[[str], str | None], texts: Texts
+) -> list[Finding]:
+    """The findings whose fix helps by itself. Findings with the same edits (launches of one script) have one fix."""
+    same: dict[tuple[TextEdit, ...], list[Finding]] = {}
+    for finding in group:
+        same.setdefault(_edits(finding), []).append(finding)
+    helped = [it.fingerprint for alike in same.values() if _helps(alike, report, check, text_of, texts) for it in alike]
+    return [finding for finding in group if finding.fingerprint in helped]
+
+
+def _helps(
+    alike: Sequence[Finding], report: Report, check: Check, text_of: Callable[[str], str | None], texts: Texts
+) -> bool:
+    """Does the fix of findings that have one help by itself, in the runs that they are about? `texts` are in force already."""
+    changed = texts_after(alike[:1], text_of)
     if changed is None or not all(_sound(path, text_of(path) or "", text) for path, text in changed.items()):
         return False
-    if not finding.runs:  # about a comment: no run sees it
+    scripts = list(dict.fromkeys(report.runs[index].script for finding in alike for index in finding.runs))
+    if not scripts:  # about a comment: no run sees it
         return True
-    scripts = list(dict.fromkeys(report.runs[index].script for index in finding.runs))
     seen = [it for it in report.findings if any(report.runs[index].script in scripts for index in it.runs)]
-    return _better(replace(report, findings=tuple(seen)), check({**texts, **changed}, scripts), [finding])
+    return _better(replace(report, findings=tuple(seen)), check({**texts, **changed}, scripts), alike)
 
 
 def _better(before: Report, after: Report, fixed: Sequence[Finding]) -> bool:

@@ -19,6 +19,7 @@ N = TypeVar("N", bound=cst.CSTNode)
 Item = cst.Arg | cst.DictElement
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseString, cst.BaseNumber, cst.List, cst.Dict, cst.Set)
+_STRINGS = re.compile(r'"[^"\'\\]*"(, "[^"\'\\]*")*')  # one or several, which any quotes can hold
 # Around these a comparison needs no brackets.
 _LOOSE = (
     cst.Arg, cst.Assign, cst.AnnAssign, cst.DictElement, cst.BooleanOperation, cst.If, cst.IfExp, cst.While, cst.Return,
@@ -147,13 +148,9 @@ class PythonFile:
 
     def _replaced(self, node: cst.BaseExpression, text: str) -> Splice:
         old = self.written(node)
-        if (
-            isinstance(node, cst.SimpleString)
-            and text.startswith('"')
-            and old[:1] in "'\""
-            and old[:3] not in ("'''", '"""')
-        ):
-            text = old[0] + text[1:-1] + old[0]
+        plain = isinstance(node, cst.SimpleString) and old[:1] in "'\"" and old[:3] not in ("'''", '"""')
+        if plain and _STRINGS.fullmatch(text):
+            text = text.replace('"', old[0])
         elif self._needs_brackets(node, text):
             text = f"({text})"
         return Splice(*self.span(node), text)

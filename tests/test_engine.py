@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,6 +213,19 @@ class TestWorlds:
             "gone.py": ("likely", "no version is pinned"),
             "sure.py": ("certain", ""),
         }
+
+    def test_a_notebook_that_upgrades_a_library_is_not_held_to_the_pin_of_the_project(self, tmp_path: Path) -> None:
+        (tmp_path / "requirements.txt").write_text("transformers==4.32.1\n")
+        argument = 'from transformers import TrainingArguments\nTrainingArguments("out", evaluation_strategy="no")'
+        for name, install in (("kept", "!pip install transformers"), ("newest", "!pip install -U transformers")):
+            cells = [
+                {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
+                for text in (install, argument)
+            ]
+            notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+            (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
+        found = [(it.rule, it.location.path) for it in lint(tmp_path).findings]
+        assert found == [("removed-argument", "newest.ipynb")]
 
 
 class TestHanging:

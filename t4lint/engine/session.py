@@ -711,7 +711,8 @@ class Session:
             if bound.high is not None and (newest := newest_within(name, bound.high, bound.high_included)) is not None
         }
         own = inline(self.data.get(script, ""))
-        return {**ranges, **pinned, **own, **pins, **self.near(script).options.versions}
+        found = {**ranges, **pinned, **own, **pins, **self.near(script).options.versions}
+        return {name: version for name, version in found.items() if version}
 
 
 def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], cwd: Path) -> RunInfo:

@@ -183,7 +183,10 @@ def conda(text: str) -> Need | None:
 
 
 def pins_of_command(text: str, pins: dict[str, str]) -> None:
-    """What `pip install ...` in a command leaves installed; `pins` is updated. A later command wins."""
+    """What `pip install ...` in a command leaves installed; `pins` is updated. A later command wins.
+
+    A library that is brought to a newer version, or within bounds, has an empty text: no earlier pin of it holds.
+    """
     for words in _installs(text.replace("\\\r\n", " ").replace("\\\n", " ")):
         upgrade = any(word in ("-U", "--upgrade") for word in words)
         for word in words:
@@ -193,7 +196,7 @@ def pins_of_command(text: str, pins: dict[str, str]) -> None:
             if found.pin is not None:
                 pins[found.name] = found.pin
             elif found.bounds is not None or upgrade:
-                pins.pop(found.name, None)
+                pins[found.name] = ""
 
 
 def _installs(text: str) -> Iterator[list[str]]:

@@ -54,7 +54,10 @@ def required(root: Path, folder: Path | None = None) -> frozenset[str]:
 
 
 def pins_in(text: str) -> dict[str, str]:
-    """What the `pip install` commands in a text leave installed: a shell script, the cells of a notebook."""
+    """What the `pip install` commands in a text leave installed: a shell script, the cells of a notebook.
+
+    An empty text stands for a version that no pin elsewhere says.
+    """
     pins: dict[str, str] = {}
     if "install" in text:
         pins_of_command(text[:MAX_BYTES], pins)
@@ -385,8 +388,7 @@ def _dockerfiles(folder: Path, root: Path) -> Needs:
     ]
     for file in sorted(listed)[:8]:
         text = _text(file)
-        for name, version in pins_in(text).items():
-            yield _pin(name, version)
+        yield from (_pin(name, version) for name, version in pins_in(text).items() if version)
         for image in _TORCH_IMAGE.finditer(text):
             yield _pin("torch", image[1])
 

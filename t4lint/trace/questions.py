@@ -58,9 +58,15 @@ def left_to_auto(precision: Value) -> bool:
 
 
 def used_later(trace: Trace, model: Model) -> Fact:
-    """Does anything compute after a model was made? A script that only loads and stores it does no arithmetic."""
+    """Does a GPU compute after a model was made? A script that only makes, tries on the CPU and stores it asks nothing of one."""
     later = trace.events[trace.events.index(model) + 1 :]
-    if any(isinstance(event, (Forward, Backward, Step)) for event in later):
+    elsewhere = (
+        ("cpu",) if trace.basis in ("predicted", "phantom") else ()
+    )  # a run on a CPU says nothing of the program's wish
+    if any(
+        isinstance(event, (Backward, Step)) or (isinstance(event, Forward) and event.device.it not in elsewhere)
+        for event in later
+    ):
         return Fact(True)
     return ~trace.never(Forward, lambda event: FALSE)
 

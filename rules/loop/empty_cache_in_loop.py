@@ -15,7 +15,7 @@ the micro-batch smaller.
 ## When it is right to ignore it
 
 When another process on the same GPU needs the memory between steps. A call after an epoch, before an evaluation, or every
-hundred steps costs little and is not reported.
+hundred steps costs little and is not reported, nor is one in a benchmark that builds another network in each round.
 
 ## Sources
 
@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, DropStatement, Edit, rule
-from t4lint.trace import Backward, Call, Fact, Trace, Value, unknown
+from t4lint.trace import Backward, Call, Fact, Forward, Trace, Value, unknown
 
 WHOLE_LOOP = ("Trainer", "Lightning")
 FUNCTION = "torch.cuda.empty_cache"
@@ -46,7 +46,7 @@ def _fixes(trace: Trace, candidate: Candidate) -> Iterator[Edit]:
     message="`torch.cuda.empty_cache()` runs at every training step: each step waits for the GPU and allocates all its memory again.",
     help="Drop the call, or make it once an epoch.",
     triggers=("empty_cache",),
-    reads=(Backward, Call),
+    reads=(Backward, Call, Forward),
     fix="unsafe",
     fixes=_fixes,
     fix_title="Drop the call",
@@ -59,13 +59,19 @@ def empty_cache_in_loop(trace: Trace) -> Iterator[Candidate]:
     for call in {call.key: call for call in reversed(calls)}.values():
         times = sum(other.key == call.key and other.loops == call.loops for other in calls)
         most = max((count for (_, loops), count in backwards.items() if loops and loops == call.loops), default=0)
-        every = Fact(most >= 2 and times >= most)
+        every = Fact(most >= 2 and times >= most and not _built_anew(trace, call.loops))
         sometimes = [it for it in calls if it.key == call.key and (it.guards or not _each(it).known)]
         if sometimes and every.holds:
             every = Fact(None, (unknown("it is called under a test that is not decided"),))
         elif call.loops and not most and trace.never(Backward).holds is None:
             every = Fact(None, (unknown("a backward in this loop may not have been seen"),))
         yield Candidate(call, every)
+
+
+def _built_anew(trace: Trace, loops: tuple[str, ...]) -> bool:
+    """Does each round have a network of its own, as in a benchmark? No network is called in two of them."""
+    calls = Counter(it.subject for it in trace.all(Forward) if it.loops == loops)
+    return bool(calls) and max(calls.values()) == 1
 
 
 def _each(call: Call) -> Value:

@@ -722,8 +722,8 @@ def _conditional(m: Machine, node: ast.IfExp) -> Abstract:
     decided = truth(m, test)
     if decided is not None:
         note_index(m, test)
-        value = evaluate(m, node.body if decided else node.orelse)
-        return chosen_by(test, value)
+        chosen = node.body if decided else node.orelse
+        return chosen_by(test, evaluate(m, chosen), chosen=chosen)
     if isinstance(test, Choice):
         return m.mapped(test, lambda leaf: _conditional_leaf(m, node, leaf))
     m.note_test(test, node.test)
@@ -740,17 +740,33 @@ def _conditional_leaf(m: Machine, node: ast.IfExp, leaf: Abstract) -> Abstract:
     decided = truth(m, leaf)
     if decided is None:
         return Unknown("depends on more than one undecided test")
-    return chosen_by(leaf, evaluate(m, node.body if decided else node.orelse))
+    chosen = node.body if decided else node.orelse
+    return chosen_by(leaf, evaluate(m, chosen), chosen=chosen)
 
 
-def chosen_by(test: Abstract, value: Abstract, written: bool = False) -> Abstract:
-    """`"bf16" if args.bf16 else "no"`: a person edits what decided, so that stands first, and the chosen literal after it."""
+def chosen_by(test: Abstract, value: Abstract, written: bool = False, chosen: ast.expr | None = None) -> Abstract:
+    """`"bf16" if args.bf16 else "no"`: a person edits what decided, so that stands first, and the chosen literal after it.
+
+    What the `chosen` expression has from elsewhere (`args.size if args.size else config.size`) is edited there.
+    """
     if not isinstance(value, (Const, Symbol)):
         return value
     settings = ("flag", "key", "environment", "default") + (("literal",) if written else ())
     deciding = tuple(step for step in test.origins if step.how in settings and (step.node or step.location))
     target = tuple(step for step in test.origins if step.how == "target")
-    return replace_origins(value, (*deciding, *value.origins, *target)) if deciding or target else value
+    if not deciding and not target:
+        return value
+    elsewhere = chosen is not None and not isinstance(chosen, ast.Constant) and _is_set_elsewhere(value, chosen)
+    first, then = (value.origins, deciding) if elsewhere else (deciding, value.origins)
+    return replace_origins(value, (*first, *then, *target))
+
+
+def _is_set_elsewhere(value: Const | Symbol, chosen: ast.expr) -> bool:
+    """Does a setting or a literal outside an expression say its value?"""
+    first = value.origins[0] if value.origins else None
+    if first is None or first.how not in ("flag", "key", "environment", "default", "literal"):
+        return False
+    return first.location is not None or (first.node is not None and first.node not in ast.walk(chosen))
 
 
 def _walrus(m: Machine, node: ast.NamedExpr) -> Abstract:

@@ -157,10 +157,11 @@ def _launches(page: _Page, report: Report, finding: Finding) -> Iterator[tuple[s
     runs = [report.runs[index] for index in finding.runs if 0 <= index < len(report.runs)]
     if not runs or len(runs) == len(report.runs):
         return
-    for run in runs[:SHOWN_RUNS]:
-        yield page.say("run"), _run(run), "bold"
-    if len(runs) > SHOWN_RUNS:
-        yield page.say("run"), page.say(f"and {len(runs) - SHOWN_RUNS} more"), "bold"
+    commands = list(dict.fromkeys(map(_run, runs)))
+    for command in commands[:SHOWN_RUNS]:
+        yield page.say("run"), command, "bold"
+    if len(commands) > SHOWN_RUNS:
+        yield page.say("run"), page.say(f"and {len(commands) - SHOWN_RUNS} more"), "bold"
 
 
 def _run(run: RunInfo) -> str:

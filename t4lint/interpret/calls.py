@@ -222,6 +222,8 @@ def instantiate(m: Machine, cls: Class, arguments: Arguments) -> Abstract:
     if classes.is_enumeration(cls):
         return classes.member_of(m, cls, arguments.get("value", 0) or NONE)
     instance = Instance(cls)
+    if not arguments.uncalled:
+        remember(m, instance)
     if is_network(cls):
         from t4lint.libraries.torch import new_network
 
@@ -239,6 +241,14 @@ def instantiate(m: Machine, cls: Class, arguments: Arguments) -> Abstract:
         if isinstance(after, Function):
             enter(m, after, Arguments(), instance)
     return instance
+
+
+def remember(m: Machine, instance: Instance) -> None:
+    """The program makes one of this class: methods that it does not call are seen on that object (`enter_uncalled`)."""
+    for base in instance.cls.lineage():
+        if isinstance(base, Class):
+            m.entered.add(id(base.node))
+            m.globals.setdefault("$made", {}).setdefault(id(base.node), []).append(instance)
 
 
 def is_dataclass(cls: Class) -> bool:
@@ -286,6 +296,13 @@ def enter_uncalled(m: Machine, functions: Sequence[Function]) -> None:
 
 
 def uncalled_instance(m: Machine, cls: Class) -> Abstract:
+    """The object of a method that nothing calls: the only one that the run made, else one as the class makes it.
+
+    Where programs make some, their calls say what it is made with, and its defaults say nothing.
+    """
+    made = m.globals.get("$made", {}).get(id(cls.node), ())
+    if len(made) == 1:
+        return made[0]  # type: ignore[no-any-return]
     with m.at(cls.source, cls.node):
-        value = instantiate(m, cls, Arguments(open=True, uncalled=True))
+        value = instantiate(m, cls, Arguments(open=True, uncalled=id(cls.node) not in m.entered))
     return value if isinstance(value, (Instance, Object)) else Instance(cls)

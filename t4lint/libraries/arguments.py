@@ -136,6 +136,8 @@ def parse_args(call: Call) -> Abstract:
     elif not (isinstance(given, Const) and given.value is None):
         words, unknown = [], "the words that are parsed are not known"
     namespace = Object("namespace", "argparse.Namespace")
+    if "$open" in call.receiver.attributes:  # it takes flags that are not known
+        namespace.attributes["$open"] = Const(True)
     parse_into(call, call.receiver, namespace, words, launched, unknown)
     if not call.given("args"):
         say_local_rank(call)
@@ -420,4 +422,5 @@ def namespace_attribute(call: Call) -> Abstract:
 
 @calls("argparse.Namespace", "types.SimpleNamespace")
 def namespace(call: Call) -> Abstract:
-    return Object("namespace", call.name, dict(call.arguments.keywords))
+    opened = {"$open": Const(True)} if call.arguments.open else {}
+    return Object("namespace", call.name, {**call.arguments.keywords, **opened})

@@ -208,7 +208,7 @@ def contents(m: Any, instance: Instance) -> DictValue:
 def namespace_of(value: Abstract) -> DictValue | None:
     """`vars(x)`, `x.__dict__`: its attributes as a dict that shares them."""
     if isinstance(value, (Instance, Object)):
-        complete = isinstance(value, Instance) or value.kind == "namespace"
+        complete = isinstance(value, Instance) or (value.kind == "namespace" and "$open" not in value.attributes)
         return DictValue(value.attributes, complete)
     if isinstance(value, Class):
         return DictValue(value.members, True)

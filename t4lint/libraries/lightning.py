@@ -82,6 +82,10 @@ def given_precision(call: Call) -> Abstract:
     return call.argument("precision", None, default)
 
 
+# Arguments of a Trainer that `trainer` reads, by their names in all versions.
+OF_TRAINER = ("accelerator", "accumulate_grad_batches", "gradient_clip_val", "plugins", "precision")
+
+
 @calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric")
 def trainer(call: Call) -> Abstract:
     m = call.machine
@@ -115,6 +119,26 @@ def bitsandbytes_precision(call: Call) -> Abstract:
 @calls("lightning.pytorch.Trainer(subclass)")
 def trainer_subclass(call: Call) -> Abstract:
     return trainer(call)
+
+
+@calls("lightning.pytorch.Trainer.add_argparse_args")
+def add_argparse_args(call: Call) -> Abstract:
+    """Lightning 1.x adds the Trainer's arguments to a parser, which keeps the flags that it has."""
+    parser = call.argument("parent_parser", 0)
+    if isinstance(parser, Object) and parser.kind == "parser":
+        call.machine.write(parser.attributes, "$open", Const(True))
+    return parser
+
+
+@calls("lightning.pytorch.Trainer.from_argparse_args")
+def from_argparse_args(call: Call) -> Abstract:
+    """A Trainer of parsed flags (Lightning 1.x). What is written at the call wins; the flags that Lightning added are not known."""
+    given: Abstract = call.machine.resolve(call.arguments.get("args", 0) or NONE)
+    flags = given.attributes if isinstance(given, Object) and given.kind == "namespace" else {}
+    offered = {name: flags[name] for name in OF_TRAINER if name in flags}
+    written = {name: value for name, value in call.arguments.keywords.items() if name != "args"}
+    named = "lightning.pytorch.Trainer"
+    return trainer(Call(call.machine, named, Arguments((), {**offered, **written}, open=True), call.node))
 
 
 @methods("lightning trainer", "fit")

@@ -323,7 +323,7 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     math, origins, before = matmul_facts(m, target), math_origins(m, target), len(m.drafts)
     m.in_forward += 1
     try:
-        result = enter_forward(m, target, arguments)
+        result = enter_forward(m, target, scattered(module, arguments))
     finally:
         m.in_forward -= 1
     if not outermost:
@@ -454,6 +454,14 @@ def tensors_in(value: Abstract | None, depth: int = 0) -> list[Tensor]:
         parts = value.items if isinstance(value, ListValue) else tuple(value.items.values())
         return [tensor for part in parts[:16] for tensor in tensors_in(part, depth + 1)]
     return []
+
+
+def scattered(module: Any, arguments: Arguments) -> Arguments:
+    """What a module in a wrapper is called with, where the project itself says what each GPU gets."""
+    if not module.attributes.get("$scatters"):
+        return arguments
+    given = tuple(Unknown("what the project's own scatter makes of it") for _ in arguments.positional)
+    return Arguments(given, open=True)
 
 
 def enter_forward(m: Any, module: Any, arguments: Arguments) -> Any:

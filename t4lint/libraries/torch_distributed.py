@@ -14,6 +14,7 @@ from t4lint.interpret.values import (
     Abstract,
     Bound,
     Choice,
+    Class,
     Const,
     Function,
     Instance,
@@ -37,6 +38,22 @@ WRAPPERS = {
     "torch.nn.parallel.DistributedDataParallel": "ddp",
     "torch.distributed.fsdp.FullyShardedDataParallel": "fsdp",
 }
+
+
+# Methods that a project's own wrapper may have and still call the module as torch's does, with the inputs it is given.
+OF_WRAPPERS = frozenset({"__getattr__", "__setattr__", "gather", "replicate", "parallel_apply", "scatter"})
+
+
+@calls(*(f"{name}(subclass)" for name in WRAPPERS))
+def wrap_with_own(call: Call) -> Any:
+    """A class of the project that changes how torch's wrapper splits or gathers is that wrapper; any other is itself."""
+    own = [base for base in call.receiver.lineage() if isinstance(base, Class)]
+    if not all(OF_WRAPPERS.issuperset(base.members) for base in own):
+        return None
+    wrapper = wrap(call)
+    if isinstance(wrapper, Object) and call.receiver.find("scatter") is not None:
+        wrapper.attributes["$scatters"] = Const(True)  # the module is given what it makes of the inputs
+    return wrapper
 
 
 @calls(*WRAPPERS)

@@ -22,7 +22,6 @@ from t4lint.interpret.source import SourceModule, parse
 from t4lint.interpret.values import PRESUMED, Abstract, Const, DictValue, Function, ProjectModule, Scope, Step, Unknown
 from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
-from t4lint.libraries.media import work_of
 from t4lint.sources.document import Document, LaunchCommand, Word
 from t4lint.sources.launchers import some
 from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown
@@ -202,13 +201,13 @@ def finish(machine: Machine, drafts: list[Draft], uncalled: bool) -> None:
     fed: dict[str, set[str]] = machine.globals.get("$fed", {})
     placed: dict[str, set[str]] = machine.globals.get("$placed", {})
     gpu = "cuda" if machine.target.gpu is not None else "cpu"
-    work: dict[str, set[str]] = machine.globals.get("$sample work", {})
+    work: dict[str, Abstract] = machine.globals.get("$sample work", {})
     read_in: dict[str, set[str]] = machine.globals.get("$read in", {})
     for draft in drafts:
         if draft.kind is Loader and draft.subject in read_in:
             draft.fields["read_in"] = Const(tuple(sorted(read_in[draft.subject])))
         if draft.kind is Loader and draft.subject in work and "work" not in draft.fields:
-            draft.fields["work"] = work_of(work[draft.subject])
+            draft.fields["work"] = work[draft.subject]
         if draft.kind is Loader and "device" not in draft.fields:
             devices = fed.get(draft.subject, set())
             if "cuda" in devices:

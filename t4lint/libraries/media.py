@@ -27,10 +27,39 @@ AUGMENTATIONS = frozenset({
 })  # fmt: skip
 
 
+# a kind of work, under the undecided tests around it: their names and sides
+Noted = tuple[str, frozenset[tuple[str, bool]]]
+MAX_CONDITIONS = 8  # different conditions of one kind of work that are compared with each other
+
+
 def note(m: Any, work: str) -> None:
-    """A sample costs this."""
+    """A sample costs this, on the path that is looked at."""
     if "$work" in m.globals:
-        m.globals["$work"].add(work)
+        m.globals["$work"].add((work, frozenset(m.path.items())))
+
+
+def noted_work(m: Any, noted: set[Noted]) -> Abstract:
+    """What a sample costs, of all that was noted: what it costs whichever way the tests inside the dataset go.
+
+    A sample that is decoded only if it was not prepared before costs something that is not known.
+    """
+    around = frozenset(m.path.items())
+    under: dict[str, set[frozenset[tuple[str, bool]]]] = {}
+    for kind, path in noted:
+        under.setdefault(kind, set()).add(path - around)
+    sure = {kind for kind, conditions in under.items() if always(conditions)}
+    return work_of(sure) if sure or not under else Unknown("what a sample costs depends on what is not known")
+
+
+def always(conditions: set[frozenset[tuple[str, bool]]]) -> bool:
+    """Is one of these conditions met whichever way their tests go?"""
+    if frozenset() in conditions:
+        return True
+    if not conditions or len(conditions) > MAX_CONDITIONS:
+        return False
+    test = min(name for condition in conditions for name, _ in condition)
+    sides = ({c - {(test, side)} for c in conditions if (test, not side) not in c} for side in (True, False))
+    return all(always(side) for side in sides)
 
 
 @calls(*DECODERS)
@@ -121,9 +150,9 @@ def say_map(call: Call) -> None:
         m.globals["$work"], entered = set(), set(m.entered)
         quietly(m, lambda: m.call(function, Arguments((Unknown("a row", varies=True),))))
         m.entered = entered  # it is looked at by itself too
-        work = m.globals.pop("$work", set())
+        work = noted_work(m, m.globals.pop("$work", set()))
         batched = call.argument("batched", None, Const(False))
-        m.emit(CallEvent, "map", function="datasets.Dataset.map", arguments={"batched": batched, "work": work_of(work)})
+        m.emit(CallEvent, "map", function="datasets.Dataset.map", arguments={"batched": batched, "work": work})
 
 
 @methods("processor", "tokenizer")

@@ -259,7 +259,8 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     collate = loader.attributes.get("$collate")
     if isinstance(collate, (Function, Bound, Partial)):
         sample = quietly(m, lambda: collated(m, collate, sample))
-    m.globals.setdefault("$sample work", {})[loader.uid] = m.globals.pop("$work", set())
+    work = media.noted_work(m, m.globals.pop("$work", set()))
+    m.globals.setdefault("$sample work", {})[loader.uid] = work
     tensors = tensors_in(sample)
     if any(tensor.facts.device == "cuda" for tensor in tensors):
         m.globals.setdefault("$fed", {})[loader.uid] = {"none"}  # made on the GPU: nothing is copied

@@ -988,7 +988,7 @@ def sample_work(m: Any, trainer_object: Object) -> Abstract:
     sample = quietly(m, lambda: sample_of(m, trainer_object.attributes["$train_dataset"]))
     if not trainer_object.name.startswith("trl."):  # beside a step of a language model an image or two are little work
         quietly(m, lambda: collated(m, trainer_object.attributes["$data_collator"], sample))
-    return media.work_of(m.globals.pop("$work", set()))
+    return media.noted_work(m, m.globals.pop("$work", set()))
 
 
 def trains(trainer_object: Object) -> Abstract:

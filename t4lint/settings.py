@@ -31,6 +31,7 @@ FILES = ("t4lint.toml", "pyproject.toml")
 LARGEST = 5_000_000  # bytes: a pyproject.toml holds more than settings
 MAX_EXTENDS = 10  # files that extend one another
 DEFAULT = "default"
+MAX_PROBLEMS = 50  # mistakes of one file that are told
 LONGEST_SHOWN = 60  # characters of a wrong value in a message
 
 
@@ -362,10 +363,14 @@ def _validated(file: Path, text: str, table: dict[str, Any]) -> Loaded:
         settings = _adapter().validate_python(table)
     except ValidationError as error:
         problems: dict[Problem, None] = {}
-        for detail in error.errors(include_url=False):
+        details = error.errors(include_url=False)
+        for detail in details[:MAX_PROBLEMS]:
             line = find_line(text, (*_prefix(file), *_keys_of(detail)))
             problems[Problem(_shown(file), _explained(detail), line)] = None
-        return Loaded(Settings(), tuple(sorted(problems, key=lambda it: it.line or 0)), file, text)
+        found = sorted(problems, key=lambda it: it.line or 0)
+        if len(details) > MAX_PROBLEMS:
+            found.append(Problem(_shown(file), f"and {len(details) - MAX_PROBLEMS} more mistakes in these settings"))
+        return Loaded(Settings(), tuple(found), file, text)
     settings = replace(settings, own_rules=tuple(_module_or_folder(file.parent, it) for it in settings.own_rules))
     loaded = Loaded(settings, (), file, text)
     names = {item.name for item in fields(Settings)} & {key.replace("-", "_") for key in table}

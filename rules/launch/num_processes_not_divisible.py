@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import FALSE, NOT_SAID, Fact, Launch, Trace, Value
+from t4lint.trace import FALSE, NOT_SAID, Fact, Launch, Trace, Value, whole_number
 
 
 @rule(
@@ -63,4 +63,4 @@ def _uneven(total: Value, processes: int | None, machines: Value) -> Fact:
 
 
 def _number(value: Value) -> int | None:
-    return int(value.it) if value.known and str(value.it).isdecimal() else None
+    return whole_number(value.it) if value.known else None

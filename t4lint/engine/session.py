@@ -110,9 +110,9 @@ class Session:
         self.steps_left = MOST_STEPS
         self.done: dict[str, Interpretation] = {}  # runs of the script at hand, by what its launches have in common
         self.edits: dict[tuple[str, Location], tuple[Rule, tuple[Edit, ...]]] = {}
-        self.stand_ins: dict[
-            Path, LaunchCommand
-        ] = {}  # programs of libraries and console scripts, by the names they go by
+        # programs of libraries and console scripts, by the names they go by, and what has been said of their commands
+        self.stand_ins: dict[Path, LaunchCommand] = {}
+        self.commands: set[tuple[str, str]] = set()
         self.folders: tuple[Path, ...] = ()  # that were named: all programs that use the files in them are in sight
 
     @property
@@ -385,10 +385,20 @@ class Session:
     def note_launches(
         self, started: dict[Path, list[LaunchCommand]], found: Iterable[LaunchCommand], path: str, text: str, root: Path
     ) -> None:
-        """Keep the launches of scripts of the project. Others are read only where they were given, or are where we work."""
+        """Keep the launches of scripts of the project. Others are read only where they were given, or are where we work.
+
+        A command of a library that a file says over and over, as documentation does, is one.
+        """
+        from t4lint.interpret.launching import likeness
+
         for launch in found:
             if launch.file is not None:
                 file = disk.real(launch.file)
+                if launch.program:
+                    command = launch.where.path, likeness(replace(launch, file=None), "")
+                    if command in self.commands:
+                        continue
+                    self.commands.add(command)
                 if launch.program and len(self.stand_ins) >= MAX_PROGRAMS and file not in self.stand_ins:
                     self.notes.append(f"{launch.where.path}:{launch.where.line} was not followed: too many commands")
                     continue

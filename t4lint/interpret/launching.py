@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from t4lint.sources.document import LaunchCommand, Word
-from t4lint.trace import Location, Origin, Value, unknown
+from t4lint.trace import Location, Origin, Value, unknown, whole_number
 
 TORCHRUN = ("torchrun", "torch.distributed.launch")
 
@@ -131,4 +131,5 @@ def node_rank(launch: LaunchCommand) -> Value:
     else:
         return unknown("nothing that was read says which node this is")
     value = said(word, name)
-    return replace(value, it=int(value.it)) if value.known and value.it.strip().isdecimal() else value
+    number = whole_number(value.it) if value.known else None
+    return value if number is None else replace(value, it=number)

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from t4lint.interpret.values import LOCAL_RANK, PER_PROCESS, RANK, Abstract, Const, Provenance, Step, replace_origins
+from t4lint.trace import whole_number
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -54,8 +55,8 @@ def next_process(value: Abstract) -> Abstract:
     if isinstance(value, Const) and by_process(value):
         if isinstance(value.value, int) and not isinstance(value.value, bool):
             return Const(value.value + 1, value.origins)
-        if isinstance(value.value, str) and value.value.isdecimal():
-            return Const(str(int(value.value) + 1), value.origins)
+        if isinstance(value.value, str) and (number := whole_number(value.value)) is not None:
+            return Const(str(number + 1), value.origins)
     return value
 
 

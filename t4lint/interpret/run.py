@@ -24,7 +24,7 @@ from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
 from t4lint.sources.document import Document, LaunchCommand, Word
 from t4lint.sources.launchers import some
-from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown
+from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown, whole_number
 
 
 @dataclass(slots=True)
@@ -266,8 +266,7 @@ def counted(launch: LaunchCommand, config: DictValue) -> LaunchCommand:
     per_node = launch.processes_per_node
     if "num_processes" in flags:
         word = flags["num_processes"]
-        number = int(word.text) if word.text is not None and word.text.isdecimal() else None
-        total = Value(number, (Origin("flag", f"--num_processes {word.text}", word.location),))
+        total = Value(whole_number(word.text), (Origin("flag", f"--num_processes {word.text}", word.location),))
     if total.known and isinstance(total.it, int) and machines.known and isinstance(machines.it, int):
         per_node = Value(total.it // max(machines.it, 1), (*total.origins, *machines.origins))
     return replace(launch, nodes=some(machines), processes_per_node=some(per_node))

@@ -213,7 +213,9 @@ def parse(document: Document, name: str) -> SourceModule | Problem:
         if len(thinned.starts) > 1:
             line, column = _in_document(document.text, thinned, line, column)
         return _problem(document, f"cannot be parsed: {error.msg}", line, column)
-    except (RecursionError, ValueError, MemoryError, SystemError) as error:
+    except (RecursionError, MemoryError):
+        return Problem(document.path, "cannot be parsed: it is nested more deeply than Python reads")
+    except (ValueError, SystemError) as error:
         return Problem(document.path, f"cannot be parsed: {type(error).__name__}")
 
 
@@ -227,7 +229,10 @@ def tree_of(text: str) -> tuple[ast.Module, bool]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text, os.devnull), False  # Python opens the file of that name to show a line of it
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (
+        SyntaxError,
+        ValueError,
+    ) as error:  # what nests too deeply for Python takes libcst seconds, and is no newer syntax
         refused = error
     from t4lint.interpret import newer
 

@@ -22,7 +22,7 @@ from t4lint.interpret.values import (
     replace_origins,
 )
 from t4lint.libraries.api import Call, calls
-from t4lint.trace import Wrap
+from t4lint.trace import Wrap, whole_number
 
 STAGES = {1: "zero1", 2: "zero2", 3: "zero3"}
 # Defaults of DeepSpeed 0.19.6; `overlap_comm` is on for stage 3 only.
@@ -105,7 +105,8 @@ def strategy_of(m: Any, value: Abstract) -> Abstract:
         return Const(value.name.rpartition(".")[2], value.origins)
     if isinstance(value, Const):
         text = str(value.value)
-        name = STRATEGIES.get(int(text), text) if text.isdecimal() else text
+        number = whole_number(text)
+        name = text if number is None else STRATEGIES.get(number, text)
         return Const(name.upper(), value.origins)
     return Unknown("the sharding strategy")
 
@@ -183,7 +184,8 @@ def flags_as_config(m: Any) -> DictValue | None:
         if word.text is None:
             given[name] = Unknown(word.why or f"--{name} is not known", (step,))
         else:
-            given[name] = Const(int(word.text) if word.text.isdecimal() else word.text, (step,))
+            number = whole_number(word.text)
+            given[name] = Const(word.text if number is None else number, (step,))
     kind = Const("DEEPSPEED" if named == "use_deepspeed" else "FSDP", given[named].origins)
     section = "deepspeed_config" if named == "use_deepspeed" else "fsdp_config"
     return DictValue({"distributed_type": kind, section: DictValue(given, complete="" not in flags)})

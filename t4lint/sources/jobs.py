@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from t4lint.sources.configs import ConfigNode
-from t4lint.trace import NOT_SAID, Origin, Value, unknown
+from t4lint.trace import NOT_SAID, Origin, Value, unknown, whole_number
 
 _GPU = "nvidia.com/gpu"
 _WAITING = ("PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
@@ -115,8 +115,8 @@ def _by_hand(pods: str | None, at: ConfigNode) -> Iterator[Given]:
 
 def _sum(specs: Iterable[ConfigNode]) -> str | None:
     """How many pods the parts of a job have together; one where a part does not say."""
-    counts = [_text(spec.entries.get("replicas")) or "1" for spec in specs]
-    return str(sum(map(int, counts))) if counts and all(count.isdecimal() for count in counts) else None
+    counts = [whole_number(_text(spec.entries.get("replicas")) or "1") for spec in specs]
+    return str(sum(count or 0 for count in counts)) if counts and None not in counts else None
 
 
 def _pod_gpus(spec: ConfigNode) -> ConfigNode | None:

@@ -973,6 +973,7 @@ def _plain_pattern(pattern: str) -> bool:
     return pattern == "*" or not re.search(r"[*?\[\]$`]", pattern)
 
 
+_NUMBER = r"-?\d{1,18}"
 _NUMBERS = {
     "-eq": int.__eq__, "-ne": int.__ne__, "-lt": int.__lt__, "-le": int.__le__, "-gt": int.__gt__, "-ge": int.__ge__,
 }  # fmt: skip
@@ -997,7 +998,7 @@ def _test(words: list[str]) -> bool | None:
     left, operator, right = words
     if operator in ("=", "==", "!=") and not re.search(r"[*?\[]", right):
         return (left == right) is (operator != "!=")
-    if operator in _NUMBERS and left.lstrip("-").isdecimal() and right.lstrip("-").isdecimal():
+    if operator in _NUMBERS and re.fullmatch(_NUMBER, left) and re.fullmatch(_NUMBER, right):
         return bool(_NUMBERS[operator](int(left), int(right)))
     return None
 

@@ -244,7 +244,7 @@ def console_scripts(root: Path) -> dict[str, str]:
     for reader in (_setup_py_consoles, _setup_cfg_consoles, _pyproject_consoles):
         try:
             found.update(reader(root))
-        except (OSError, ValueError, RecursionError, configparser.Error):
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, configparser.Error):
             continue
     return {name: target for name, target in found.items() if _CONSOLE.fullmatch(target)}
 

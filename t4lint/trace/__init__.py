@@ -42,7 +42,7 @@ from t4lint.trace.events import (
 )
 from t4lint.trace.location import How, Location, Origin
 from t4lint.trace.trace import Basis, Gap, Trace, release
-from t4lint.trace.values import FALSE, OF_LOCAL_RANK, OF_PROCESS, OF_RANK, TRUE, Fact, Value, unknown
+from t4lint.trace.values import FALSE, OF_LOCAL_RANK, OF_PROCESS, OF_RANK, TRUE, Fact, Value, unknown, whole_number
 
 __all__ = [
     "FALSE", "NOT_SAID", "OF_LOCAL_RANK", "OF_PROCESS", "OF_RANK", "TRUE", "Allocation", "Attention", "Autocast",
@@ -50,5 +50,5 @@ __all__ = [
     "Evaluation", "Event", "Exit", "Fact", "Forward", "Gap", "GradientRead", "HostSync", "How", "InstanceRequest",
     "Keep", "Key", "Launch", "Loader", "Location", "Model", "Operation", "Optimizer", "Origin", "Predicate",
     "ProcessGroup", "Requirement", "Save", "Scaler", "Setting", "Step", "Switch", "Trace", "TrainerFile", "Value", "Wrap",
-    "ZeroGrad", "release", "unknown",
+    "ZeroGrad", "release", "unknown", "whole_number",
 ]  # fmt: skip

@@ -26,7 +26,7 @@ from t4lint.trace.events import (
     ZeroGrad,
 )
 from t4lint.trace.trace import Trace
-from t4lint.trace.values import FALSE, Fact, Value
+from t4lint.trace.values import FALSE, Fact, Value, whole_number
 
 E = TypeVar("E", bound=Event)
 GROWS_WITH_BATCH = ("activations", "logits")
@@ -172,11 +172,11 @@ def windows(trace: Trace) -> Iterator[tuple[Step, list[Backward]]]:
 def accumulated(step: Step, since: list[Backward]) -> list[Backward]:
     """The micro-batches of a step that comes in some iterations only: one backward, again and again in the step's own loop.
     Empty where each iteration steps, and for a loop of its own over losses or tasks."""
+    again: dict[Key, list[Backward]] = {}
     for backward in since:
-        again = [it for it in since if it.key == backward.key and it.loops == backward.loops]
-        if len(again) > 1 and step.loops and backward.loops == step.loops:
-            return again
-    return []
+        if step.loops and backward.loops == step.loops:
+            again.setdefault(backward.key, []).append(backward)
+    return next((its for its in again.values() if len(its) > 1), [])
 
 
 def in_step_loop(trace: Trace, event: HostSync | Copy) -> Fact:
@@ -207,7 +207,7 @@ def settings_of(trace: Trace, name: str) -> Iterator[tuple[Event, Value]]:
 
 def switched_on(value: Value) -> Fact:
     """Is a variable such as `NCCL_P2P_DISABLE` set to a number above 0?"""
-    return value.test(lambda text: str(text).strip().isdecimal() and int(str(text)) > 0)
+    return value.test(lambda text: (whole_number(text) or 0) > 0)
 
 
 def uses_nccl(trace: Trace) -> bool:

@@ -107,3 +107,12 @@ class Value:
 def unknown(reason: str, origins: tuple[Origin, ...] = ()) -> Value:
     """An unknown value, with the reason that people will read."""
     return Value(None, origins, reason)
+
+
+MOST_DIGITS = 18  # of a count that a program can mean, and of what fits into 8 bytes
+
+
+def whole_number(text: object) -> int | None:
+    """The number that a text of digits stands for. None for any other text, and for one of more digits than a count has."""
+    digits = str(text).strip()
+    return int(digits) if digits.isdecimal() and len(digits) <= MOST_DIGITS else None

@@ -332,3 +332,67 @@ def test_settings_do_not_depend_on_the_order_of_paths(here: Path) -> None:
     assert load(common_folder([one])).settings.target == load(common_folder([one, Path("one")])).settings.target == "l4"
     assert common_folder([Path("a" * 5_000), one]).resolve() == here.resolve()
     assert os.fspath(common_folder([Path("one"), Path("two")])) == os.fspath(here)
+
+
+# --- what the fuzzer found ---------------------------------------------------------------------------------------
+
+
+def test_a_chain_in_an_f_string_is_refused_as_python_does(tmp_path: Path) -> None:
+    """The bound on depth does not look into strings, and libcst takes seconds for what Python refuses at once."""
+    report = lint(tmp_path, f'x = f"{{a{".b" * 20_000}}}"\n')
+    assert [it.message for it in report.problems] == ["cannot be parsed: it is nested more deeply than Python reads"]
+
+
+@pytest.mark.parametrize("digits", [1, 5000])
+def test_a_number_of_processes_of_any_length(digits: int, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(1).half())\n")
+    number = "3" * digits
+    (tmp_path / "run.sh").write_text(
+        f"accelerate launch --num_machines 2 --num_processes {number} --machine_rank {number} --use_fsdp "
+        f"--fsdp_sharding_strategy {number} train.py\n"
+        f"if [ {number} -gt {number} ]; then torchrun --nproc_per_node {number} train.py; fi\n"
+    )
+    assert not check([tmp_path], Options(cwd=tmp_path)).problems
+
+
+def test_a_setup_that_is_no_python_says_no_commands(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("setup(entry_points={'console_scripts': ['a = b:c']}\n")
+    (tmp_path / "train.py").write_text(HEAD + TAIL)
+    report = check([tmp_path / "train.py"], Options(cwd=tmp_path))
+    assert [it.rule for it in report.findings] == [RULE]
+
+
+def test_a_command_of_a_library_that_documentation_repeats_is_one_run(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("base_model: gpt2\nbf16: true\n")
+    block = "```bash\naxolotl train a.yml\n```\n\n"
+    (tmp_path / "README.md").write_text(block * 30 + block.replace("a.yml", "a.yml --micro-batch-size 2"))
+    report = check([tmp_path], Options(cwd=tmp_path))
+    assert [it.launch for it in report.runs] == ["README.md:2", "README.md:122"]
+
+
+def test_hundreds_of_mistakes_in_settings_are_not_all_told(tmp_path: Path) -> None:
+    (tmp_path / "t4lint.toml").write_text("".join(f"a{number} = 1\n" for number in range(300)))
+    problems = load(tmp_path).problems
+    assert len(problems) == 51
+    assert problems[-1].message == "and 250 more mistakes in these settings"
+
+
+def test_thousands_of_micro_batches_cost_time_in_proportion(tmp_path: Path) -> None:
+    """Counted in calls, since seconds say little on a busy machine: twice the statements are not four times the work."""
+
+    def calls(number: int) -> int:
+        text = (
+            "import torch\nmodel = torch.nn.Linear(4, 4).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+            "for i, x in enumerate(torch.utils.data.DataLoader(range(8))):\n"
+            + "    model(x).sum().backward()\n" * number
+            + "    if i % 2:\n        optimizer.step()\n        optimizer.zero_grad()\n"
+        )
+        import cProfile
+        import pstats
+
+        profile = cProfile.Profile()
+        profile.runcall(lint, tmp_path, text)
+        return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+    calls(1)  # imports
+    assert calls(600) < 3 * calls(300)

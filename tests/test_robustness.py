@@ -355,6 +355,16 @@ def test_a_number_of_processes_of_any_length(digits: int, tmp_path: Path) -> Non
     assert not check([tmp_path], Options(cwd=tmp_path)).problems
 
 
+@pytest.mark.parametrize("machines", ["'2'", "many", "[2]", "-1", "2.5"])
+def test_a_number_of_machines_that_is_none(machines: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(1).half())\n")
+    (tmp_path / "config.yaml").write_text(
+        f"compute_environment: LOCAL_MACHINE\nnum_machines: {machines}\nnum_processes: 3\n"
+    )
+    (tmp_path / "run.sh").write_text("accelerate launch --config_file config.yaml --num_processes 3 train.py\n")
+    assert not check([tmp_path], Options(cwd=tmp_path)).problems
+
+
 def test_a_setup_that_is_no_python_says_no_commands(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("setup(entry_points={'console_scripts': ['a = b:c']}\n")
     (tmp_path / "train.py").write_text(HEAD + TAIL)

@@ -43,23 +43,23 @@ def num_processes_not_divisible(trace: Trace) -> Iterator[Candidate]:
         if launch.launcher != "accelerate" or total == NOT_SAID:
             continue
         machines = launch.nodes
-        processes = _number(total)
-        each = processes // machines.it if processes is not None and machines.known and machines.it else 0
+        processes, count = _number(total), _number(machines)
+        each = processes // count if processes is not None and count else 0
         yield Candidate(
             launch,
-            _uneven(total, processes, machines),
+            _uneven(total, machines),
             blame=total,
             words={"processes": processes, "machines": machines.it, "each": f"only {each}" if each else "none"},
         )
 
 
-def _uneven(total: Value, processes: int | None, machines: Value) -> Fact:
-    several = machines.test(lambda number: number > 1)
-    if several.holds is False:
+def _uneven(total: Value, machines: Value) -> Fact:
+    processes, count = _number(total), _number(machines)
+    if count is not None and count < 2:
         return FALSE
-    if processes is None:
-        return Fact(None, (total,))
-    return several & Fact(not machines.known or processes % machines.it != 0, (total, machines))
+    if processes is None or count is None:
+        return Fact(None, (total, machines))
+    return Fact(processes % count != 0, (total, machines))
 
 
 def _number(value: Value) -> int | None:

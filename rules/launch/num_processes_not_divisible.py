@@ -44,22 +44,18 @@ def num_processes_not_divisible(trace: Trace) -> Iterator[Candidate]:
             continue
         machines = launch.nodes
         processes, count = _number(total), _number(machines)
+        uneven = Fact(None, (total, machines))
+        if count is not None and count < 2:
+            uneven = FALSE
+        elif processes is not None and count is not None:
+            uneven = Fact(processes % count != 0, (total, machines))
         each = processes // count if processes is not None and count else 0
         yield Candidate(
             launch,
-            _uneven(total, machines),
+            uneven,
             blame=total,
             words={"processes": processes, "machines": machines.it, "each": f"only {each}" if each else "none"},
         )
-
-
-def _uneven(total: Value, machines: Value) -> Fact:
-    processes, count = _number(total), _number(machines)
-    if count is not None and count < 2:
-        return FALSE
-    if processes is None or count is None:
-        return Fact(None, (total, machines))
-    return Fact(processes % count != 0, (total, machines))
 
 
 def _number(value: Value) -> int | None:

@@ -229,11 +229,8 @@ def tree_of(text: str) -> tuple[ast.Module, bool]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text, os.devnull), False  # Python opens the file of that name to show a line of it
-    except (
-        SyntaxError,
-        ValueError,
-    ) as error:  # what nests too deeply for Python takes libcst seconds, and is no newer syntax
-        refused = error
+    except (SyntaxError, ValueError) as error:
+        refused = error  # what nests too deeply for Python is no newer syntax, and takes libcst seconds
     from t4lint.interpret import newer
 
     try:

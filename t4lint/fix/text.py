@@ -84,6 +84,10 @@ class Lines:
     def line(self, number: int) -> str:
         return self.text[self.start_of(number) : self.stop_of(number)]
 
+    def all(self) -> list[str]:
+        """The lines, without their line ends."""
+        return [self.text[start:stop] for start, stop in zip(self.starts, self._stops, strict=True)]
+
     def indent(self, number: int) -> str:
         line = self.line(number)
         return line[: len(line) - len(line.lstrip(" \t\f"))]

@@ -12,7 +12,10 @@ from lsprotocol import types
 from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import Workspace
 
+from t4lint.sources.files import DEFAULT_EXCLUDES
+
 EXTENSIONS = {"python": ".py", "shellscript": ".sh", "yaml": ".yaml", "json": ".json", "dockerfile": ".dockerfile"}
+INSTALLED = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,19 @@ def path_of(uri: str, language: str | None, workspace: Workspace) -> Path | None
         name = uri.removeprefix("untitled:").replace("/", "-") or "Untitled"
         suffix = EXTENSIONS.get(language or "", "")
         return Path(workspace.root_path or ".").absolute() / (name if name.endswith(suffix) else name + suffix)
-    if not uri.startswith("file:"):
-        return None
-    path = to_fs_path(uri)
+    return file_at(uri)
+
+
+def file_at(uri: str) -> Path | None:
+    """The path of a file; None for an address of anything else."""
+    path = to_fs_path(uri) if uri.startswith("file:") else None
     return Path(path) if path else None
+
+
+def is_foreign(path: Path, root: Path) -> bool:
+    """Is it other people's code: an environment into which something is being installed, a library that was jumped to?"""
+    below = path.relative_to(root).parts if path.is_relative_to(root) else path.parts
+    return any(part in DEFAULT_EXCLUDES for part in below[:-1]) or not INSTALLED.isdisjoint(path.parts)
 
 
 def uri_of(path: Path, buffers: Mapping[Path, Buffer]) -> str:

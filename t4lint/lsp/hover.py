@@ -10,7 +10,7 @@ from lsprotocol import types
 from t4lint.interpret.heard import Argument
 from t4lint.language import ENGLISH, phrase
 from t4lint.lsp.diagnostics import Documents, Shown
-from t4lint.lsp.places import contains, smallest, touch
+from t4lint.lsp.places import contains, lines_after, smallest, touch
 from t4lint.trace import Location, Origin, Value
 
 WIDTH = 80  # characters of a value
@@ -24,9 +24,11 @@ def hover(
     parts: list[str] = []
     ranges: list[types.Range] = []
     here = [(argument, range_) for argument, range_ in _in(uri, arguments, documents) if contains(range_, position)]
-    if here:
-        ranges.append(smallest([range_ for _, range_ in here]))
-        parts.append(_settings([argument for argument, range_ in here if range_ == ranges[0]], documents))
+    around = smallest([range_ for _, range_ in here]) if here else None
+    inner = [argument for argument, range_ in here if range_ == around]
+    if around is not None and not all(map(_is_literal, inner)):  # a value that stands there needs no words
+        ranges.append(around)
+        parts.append(_settings(inner, documents))
     for one in shown:
         if one.uri == uri and contains(one.diagnostic.range, position):
             rule = one.finding.rule
@@ -51,6 +53,18 @@ def hints(
             steps = (line for value in values for line in _steps(value.origins, documents))
             tooltip = "\n".join(dict.fromkeys(steps))
             yield types.InlayHint(end, label, kind=types.InlayHintKind.Parameter, tooltip=tooltip or None)
+
+
+def hints_after(before: str, hints: Sequence[types.InlayHint], text: str) -> list[types.InlayHint]:
+    """Hints of a text that has been edited since, where their lines are now."""
+    moved = lines_after(before, text)
+    found = []
+    for hint in hints:
+        line = moved(hint.position.line)
+        if line is not None:
+            at = types.Position(line, hint.position.character)
+            found.append(types.InlayHint(at, hint.label, kind=hint.kind, tooltip=hint.tooltip))
+    return found
 
 
 def page(rule: str, language: str = ENGLISH) -> str | None:

@@ -9,6 +9,7 @@ from lsprotocol import types
 from t4lint.devices import Target
 from t4lint.fit import Fit
 from t4lint.lsp.diagnostics import Documents
+from t4lint.lsp.places import lines_after
 
 # commands of the editor's extension
 FIT = "t4lint.fit"
@@ -32,6 +33,18 @@ def lenses(uri: str, fits: Sequence[Fit], documents: Documents, target: Target) 
         at = types.Range(range_.start, range_.start)
         yield types.CodeLens(at, types.Command(summary(fit, card, say), FIT))
         yield types.CodeLens(at, types.Command(say(f"verify on a phantom {card} (runs it)"), VERIFY))
+
+
+def lenses_after(before: str, lenses: Sequence[types.CodeLens], text: str) -> list[types.CodeLens]:
+    """Lenses of a text that has been edited since: where their lines are now; those whose lines changed are left out."""
+    moved = lines_after(before, text)
+    found = []
+    for lens in lenses:
+        line = moved(lens.range.start.line)
+        if line is not None:
+            at = types.Position(line, lens.range.start.character)
+            found.append(types.CodeLens(types.Range(at, at), lens.command))
+    return found
 
 
 def summary(fit: Fit, card: str, say: Callable[[str], str] = str) -> str:

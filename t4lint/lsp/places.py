@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition
@@ -18,7 +18,7 @@ class Places:
         self.text = text
         self.codec = codec
         self._lines = Lines(text)
-        self.lines = [self._lines.line(number) for number in range(1, len(self._lines.starts) + 1)]
+        self.lines = self._lines.all()
 
     def position(self, line: int, column: int) -> types.Position:
         """Of a place of ours; beyond the text it is the end of it."""
@@ -46,6 +46,21 @@ class Places:
 
     def of_splice(self, splice: Splice) -> types.Range:
         return self.range(self._lines.place(splice.start), self._lines.place(splice.end))
+
+
+def lines_after(before: str, after: str) -> Callable[[int], int | None]:
+    """Where a line (0-based) of a text is after an edit of one place; None where it is the edited one."""
+    old, new = Lines(before).all(), Lines(after).all()
+    shorter = min(len(old), len(new))
+    head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    tail = next((n for n in range(shorter - head) if old[-1 - n] != new[-1 - n]), shorter - head)
+
+    def moved(line: int) -> int | None:
+        if line < head:
+            return line
+        return line + len(new) - len(old) if line >= len(old) - tail else None
+
+    return moved
 
 
 def contains(range_: types.Range, position: types.Position) -> bool:

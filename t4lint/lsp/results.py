@@ -15,6 +15,7 @@ from t4lint.engine import Options, check, recheck, text_of
 from t4lint.findings import Finding, Problem, Report
 from t4lint.fit import Fit, fit
 from t4lint.fix.loop import apply, prove
+from t4lint.lsp.buffers import is_foreign
 from t4lint.rule import CONFIDENCES, Confidence
 from t4lint.ruleset import BadOption, BadRules, UnknownRule
 from t4lint.settings import Nearest
@@ -115,13 +116,18 @@ class Watched:
 
 
 def results_of(path: Path, root: Path, texts: Mapping[Path, str], wishes: Wishes, *, fixes: bool = False) -> Results:
-    """Lint one document. `root` is what paths are shown relative to; `fixes` takes longer."""
+    """Lint one document; nothing is said of one that the settings leave out, or that is other people's.
+
+    `root` is what paths are shown relative to; `fixes` takes longer.
+    """
     nearest = Nearest()
     base = nearest.loaded(path.parent)
     asked = Asked(wishes.flags(), base, nearest, root)
     watched = Watched()
     shown = {display_path(file, root): text for file, text in texts.items()}
     options = replace(asked.options(), texts=shown, watch=watched)
+    if nearest.excludes(path) or is_foreign(path, root):
+        return Results(path, options, _nothing(options, ()))
     if base.problems:
         return Results(path, options, _nothing(options, base.problems))
     try:

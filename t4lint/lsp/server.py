@@ -16,25 +16,42 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
+from uuid import uuid4
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from t4lint import __version__, language
 from t4lint.devices import find_target
+from t4lint.fit import Fit
 from t4lint.lsp import actions as quick
 from t4lint.lsp import hover as hovers
-from t4lint.lsp.buffers import Buffer, Stamp, buffer_of, folders, open_buffers, root_of, stamp, uri_of
+from t4lint.lsp.board import Board
+from t4lint.lsp.buffers import (
+    Buffer,
+    Stamp,
+    buffer_of,
+    file_at,
+    folders,
+    is_foreign,
+    open_buffers,
+    root_of,
+    stamp,
+    uri_of,
+)
 from t4lint.lsp.diagnostics import Documents, Shown, problem_diagnostics, shown
-from t4lint.lsp.lens import lenses
+from t4lint.lsp.lens import lenses, lenses_after
 from t4lint.lsp.places import touch
 from t4lint.lsp.results import Results, Wishes, fits_of, results_of
+from t4lint.lsp.texts import workspace_like
 
 T = TypeVar("T")
 
-# Seconds without typing before a document is looked at: half of what the last look took, between these.
-SHORTEST, LONGEST = 0.05, 0.2
+# Seconds without typing before a document is looked at: what the last look took, between these.
+SHORTEST, LONGEST = 0.15, 0.2  # who types fast has a key each 0.15 seconds
+CALM = 0.2  # seconds without changes of files on disk before what is open is looked at again
 NOTEBOOK = ".ipynb"
+BULB = types.CodeActionTriggerKind.Automatic
 SECTION = "t4lint"  # of the editor's settings
 LANGUAGES = ("python", "shellscript", "dockerfile", "makefile", "yaml", "json", "markdown")
 NOTEBOOKS = types.NotebookDocumentSyncOptions(
@@ -62,7 +79,11 @@ class Server(LanguageServer):
         self.lock: asyncio.Lock | None = None
         self.known: dict[Path, tuple[tuple[int, Stamp], Results, bool]] = {}
         self.good: dict[Path, Results] = {}  # the last results of a document that could be read
-        self.published: dict[Path, set[str]] = {}  # documents that the check of a file has published to
+        self.board = Board(self._send, self.counts)
+        self.looking: asyncio.Task[None] | None = None
+        self.fits: dict[Path, tuple[tuple[int, Stamp], tuple[Fit, ...]]] = {}
+        self.lenses: dict[str, tuple[str, list[types.CodeLens]]] = {}  # of documents when they could last be read
+        self.hints: dict[str, tuple[str, list[types.InlayHint]]] = {}
         self.timers: dict[Path, asyncio.Task[None]] = {}
         self.took: dict[Path, float] = {}  # seconds that the last check of a document took
         self._buffers: tuple[Stamp, dict[Path, Buffer]] = ((), {})
@@ -105,6 +126,19 @@ class Server(LanguageServer):
                 self.good[path] = results
             return results
 
+    async def fits_now(self, results: Results) -> tuple[Fit, ...]:
+        """What the steps of a document take of the card, worked out once for each state of it."""
+        now = (self.generation, stamp(self.workspace))
+        known = self.fits.get(results.path)
+        if known is None or known[0] != now:
+            known = self.fits[results.path] = (now, await self.away(fits_of, results))
+        return known[1]
+
+    def text_at(self, uri: str) -> str:
+        """The text of an open document, or of a cell."""
+        document = self.workspace.text_documents.get(unquote(uri))
+        return document.source if document is not None else ""
+
     async def away(self, work: Callable[..., T], *arguments: Any) -> T:
         """Work in the thread of checks, so that the editor is answered meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self.pool, work, *arguments)
@@ -116,11 +150,16 @@ class Server(LanguageServer):
         buffer = buffer_of(uri, self.buffers)
         return buffer.path if buffer is not None else None
 
+    def path_before(self, uri: str) -> Path | None:
+        """The file of a document that was open when the buffers were last put together."""
+        buffer = buffer_of(uri, self._buffers[1])
+        return buffer.path if buffer is not None else None
+
     # --- diagnostics ---
 
     def soon(self, path: Path) -> None:
         """Look at a document once the person has stopped typing; one that the editor asks about is left to it."""
-        if self.pulls and path.suffix.lower() != NOTEBOOK:
+        if self.pulls and path in self.buffers and not self.buffers[path].is_notebook:
             return
         if path in self.timers:
             self.timers[path].cancel()
@@ -128,27 +167,34 @@ class Server(LanguageServer):
 
     async def _later(self, path: Path) -> None:
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(min(max(self.took.get(path, LONGEST) / 2, SHORTEST), LONGEST))
+            await asyncio.sleep(self.pause(path))
             await self.publish(path)
+
+    def pause(self, path: Path) -> float:
+        """Seconds without typing before a document is looked at again."""
+        return min(max(self.took.get(path, LONGEST), SHORTEST), LONGEST)
+
+    async def calm(self, path: Path) -> None:
+        """Wait for a pause in the typing, where there is something new to look at. Whoever asks again cancels this."""
+        known = self.known.get(path)
+        if known is not None and known[0] != (self.generation, stamp(self.workspace)):
+            await asyncio.sleep(self.pause(path))
 
     async def publish(self, path: Path) -> None:
         """Send the diagnostics of a document. While it is half typed, those that it had stay where they are."""
         results = await self.results(path)
-        if results.broken and path in self.good:
-            return
-        by_uri = self.diagnostics(results)
-        if self.pulls:  # then only cells are sent: editors that ask do not ask about these
-            cells = {cell.uri for cell in self.buffers[path].cells}
-            by_uri = {uri: found for uri, found in by_uri.items() if uri in cells}
-        self.send(path, by_uri)
+        if not (results.broken and path in self.good):
+            self.board.put(path, self.diagnostics(results))
 
-    def send(self, path: Path, by_uri: Mapping[str, list[types.Diagnostic]]) -> None:
-        """Send the diagnostics that the check of a file gave, and take those back that it gave before."""
-        for uri in self.published.get(path, set()) - by_uri.keys():
-            self._send(uri, [])
-        for uri, found in by_uri.items():
-            self._send(uri, found)
-        self.published[path] = set(by_uri)
+    def counts(self, name: str, path: Path) -> bool:
+        """Are findings of the check of a file to be sent for a document?
+
+        Those of any check for one that is not open, else only its own; and none where the editor asks itself.
+        """
+        buffer = buffer_of(name, self.buffers)
+        if buffer is None:
+            return True
+        return buffer.path == path and (buffer.is_notebook or not self.pulls)
 
     def _send(self, uri: str, found: list[types.Diagnostic]) -> None:
         document = self.workspace.text_documents.get(unquote(uri))
@@ -168,15 +214,29 @@ class Server(LanguageServer):
             found.setdefault(uri, []).append(diagnostic)
         return found
 
-    def forget(self, path: Path) -> None:
-        """A document was closed: what was said about it goes."""
+    def forget(self, path: Path, uri: str) -> None:
+        """A document was closed: what was said about it goes, but for what other checks say."""
         self.known.pop(path, None)
         self.good.pop(path, None)
         self.took.pop(path, None)
+        self.fits.pop(path, None)
+        self.lenses.pop(uri, None)
+        self.hints.pop(uri, None)
         if path in self.timers:
             self.timers.pop(path).cancel()
-        for uri in self.published.pop(path, set()):
-            self._send(uri, [])
+        self.board.put(path, {})
+        self.board.refresh([uri])
+
+    def look_soon(self) -> None:
+        """Look at all that is open again, once files on disk have stopped changing: many come at once."""
+        if self.looking is not None:
+            self.looking.cancel()
+        self.looking = asyncio.get_running_loop().create_task(self._look_later())
+
+    async def _look_later(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(CALM)
+            self.look_again()
 
     def look_again(self) -> None:
         """Settings or files on disk have changed: all that is open is looked at again."""
@@ -190,6 +250,11 @@ class Server(LanguageServer):
             if workspace.inlay_hint is not None and workspace.inlay_hint.refresh_support:
                 self.workspace_inlay_hint_refresh(None)
         for path in self.buffers:
+            self.soon(path)
+
+    def look_at_closed(self) -> None:
+        """Settings have changed: files that are not open but have findings in the editor are looked at again."""
+        for path in self.board.checked - self.buffers.keys():
             self.soon(path)
 
     async def read_wishes(self) -> None:
@@ -211,6 +276,7 @@ server = Server()
 
 @server.feature(types.INITIALIZE)
 def initialize(ls: Server, params: types.InitializeParams) -> None:
+    ls.protocol._workspace = workspace_like(ls.workspace)  # pygls has no other way to say how texts are kept
     ls.language = language_of(params.locale, ls.asked)
     if isinstance(params.initialization_options, Mapping):
         ls.wishes = Wishes.read(params.initialization_options)
@@ -254,21 +320,42 @@ async def configuration_changed(ls: Server, params: types.DidChangeConfiguration
     else:
         await ls.read_wishes()
     ls.look_again()
+    ls.look_at_closed()
 
 
 @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None:
-    buffers = ls.buffers
-    if any(buffer_of(change.uri, buffers) is None for change in params.changes):  # open ones are known already
-        ls.look_again()
+async def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None:
+    changes = {path: change.type for change in params.changes if (path := file_at(change.uri)) is not None}
+    closed = {path for path in changes if path not in ls.buffers and not is_foreign(path, root_of(path, ls.workspace))}
+    if closed:  # open ones are known already
+        ls.look_soon()
+    for path in closed & ls.board.checked:
+        if changes[path] == types.FileChangeType.Deleted:
+            ls.board.put(path, {})
+        else:
+            ls.soon(path)
+
+
+@server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+async def folders_changed(ls: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:
+    removed = [path for folder in params.event.removed if (path := file_at(folder.uri)) is not None]
+    for path in ls.board.checked - ls.buffers.keys():
+        if any(path.is_relative_to(folder) for folder in removed):
+            ls.board.put(path, {})
+    ls.look_again()
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
 
 
 @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+async def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
+    ls.board.refresh([params.text_document.uri])
+    touched(ls, params.text_document.uri)
+
+
 @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-async def edited(ls: Server, params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams) -> None:
+async def edited(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
     touched(ls, params.text_document.uri)
 
 
@@ -281,9 +368,7 @@ async def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
 
 @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
 def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
-    path = _file(params.text_document.uri)
-    if path is not None:
-        ls.forget(path)
+    shut(ls, params.text_document.uri)
 
 
 @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
@@ -300,9 +385,7 @@ async def notebook_edited(
 
 @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
 def notebook_closed(ls: Server, params: types.DidCloseNotebookDocumentParams) -> None:
-    path = _file(params.notebook_document.uri)
-    if path is not None:
-        ls.forget(path)
+    shut(ls, params.notebook_document.uri)
 
 
 def touched(ls: Server, uri: str) -> None:
@@ -311,31 +394,28 @@ def touched(ls: Server, uri: str) -> None:
         ls.soon(path)
 
 
-def _file(uri: str) -> Path | None:
-    from pygls.uris import to_fs_path
-
-    path = to_fs_path(uri)
-    return Path(path) if path else None
+def shut(ls: Server, uri: str) -> None:
+    """A document is not open any more: which file it stood for was known before."""
+    path = ls.path_before(uri)
+    if path is not None:
+        ls.forget(path, uri)
 
 
 async def pull(ls: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
-    """Diagnostics as an answer; those of other files go with them where the editor takes them."""
+    """Diagnostics as an answer. Those of other files are sent: few editors take them as a part of it."""
     uri = params.text_document.uri
     path = ls.path_at(uri)
     if path is None or path.suffix.lower() == NOTEBOOK:
         return types.RelatedFullDocumentDiagnosticReport([])
+    await ls.calm(path)
     results = await ls.results(path)
     if results.broken and path in ls.good and params.previous_result_id is not None:
         return types.RelatedUnchangedDocumentDiagnosticReport(params.previous_result_id)
-    by_uri = {unquote(name): found for name, found in ls.diagnostics(results).items()}
-    own = by_uri.pop(unquote(uri), [])
-    documents = ls.client_capabilities.text_document
-    related: dict[str, types.FullDocumentDiagnosticReport | types.UnchangedDocumentDiagnosticReport] | None = None
-    if documents is not None and documents.diagnostic is not None and documents.diagnostic.related_document_support:
-        open_now = {unquote(it.uri) for it in ls.buffers.values()}
-        related = {name: types.FullDocumentDiagnosticReport(it) for name, it in by_uri.items() if name not in open_now}
+    by_uri = ls.diagnostics(results)
+    own = [it for name, found in by_uri.items() if unquote(name) == unquote(uri) for it in found]
+    ls.board.put(path, {name: found for name, found in by_uri.items() if unquote(name) != unquote(uri)})
     result = f"{ls.generation}:{hash(stamp(ls.workspace))}"
-    return types.RelatedFullDocumentDiagnosticReport(own, result_id=result, related_documents=related or None)
+    return types.RelatedFullDocumentDiagnosticReport(own, result_id=result)
 
 
 # --- requests ----------------------------------------------------------------------------------------------------
@@ -347,11 +427,14 @@ async def pull(ls: Server, params: types.DocumentDiagnosticParams) -> types.Docu
 )
 async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     uri = params.text_document.uri
+    found = await _settled(ls, uri)
+    if found is None or (params.context.trigger_kind == BULB and not _here(found[1], params)):
+        return []  # the bulb follows the cursor: where there is nothing, fixes are not worth their time
     found = await _settled(ls, uri, fixes=True)
     if found is None:
         return []
     results, everything = found
-    here = [it for it in everything if unquote(it.uri) == unquote(uri) and touch(it.diagnostic.range, params.range)]
+    here = _here(everything, params)
     editor = _editor(ls, results)
     made = await ls.away(lambda: list(quick.actions(editor, here, params.context)))
     for action in made:
@@ -360,6 +443,11 @@ async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.
             if not _resolves(ls):
                 action.edit = await ls.away(quick.group_edit, editor, action.data["fix"])
     return made
+
+
+def _here(everything: Sequence[Shown], params: types.CodeActionParams) -> list[Shown]:
+    uri = unquote(params.text_document.uri)
+    return [it for it in everything if unquote(it.uri) == uri and touch(it.diagnostic.range, params.range)]
 
 
 @server.feature(types.CODE_ACTION_RESOLVE)
@@ -385,25 +473,33 @@ async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
 @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
 async def inlay_hint(ls: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
     uri = params.text_document.uri
-    found = await _settled(ls, uri) if ls.wishes.inlay_hints else None
-    if found is None:
+    if not ls.wishes.inlay_hints:
         return []
+    found = await _settled(ls, uri)
+    if found is None:
+        return hovers.hints_after(*ls.hints.get(uri, ("", [])), ls.text_at(uri))
     results, everything = found
     names = _same_name(uri, everything, ls)
-    return list(hovers.hints(params.range, names, results.arguments, ls.documents(results)))
+    made = list(hovers.hints(params.range, names, results.arguments, ls.documents(results)))
+    ls.hints[uri] = (ls.text_at(uri), made)
+    return made
 
 
 @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
 async def code_lens(ls: Server, params: types.CodeLensParams) -> list[types.CodeLens]:
     """Only for our own extension: other editors do not have the commands."""
     uri = params.text_document.uri
-    found = await _settled(ls, uri) if ls.wishes.code_lens and ls.shows_pages else None
-    if found is None:
+    if not (ls.wishes.code_lens and ls.shows_pages):
         return []
+    found = await _settled(ls, uri)
+    if found is None:
+        return lenses_after(*ls.lenses.get(uri, ("", [])), ls.text_at(uri))
     results, everything = found
-    fits = await ls.away(fits_of, results)
+    fits = await ls.fits_now(results)
     names = _same_name(uri, everything, ls)
-    return list(lenses(names, fits, ls.documents(results), find_target(results.options.target)))
+    made = list(lenses(names, fits, ls.documents(results), find_target(results.options.target)))
+    ls.lenses[uri] = (ls.text_at(uri), made)
+    return made
 
 
 async def _settled(ls: Server, uri: str, *, fixes: bool = False) -> tuple[Results, Sequence[Shown]] | None:
@@ -464,23 +560,32 @@ def targets(ls: Server) -> list[dict[str, str]]:
 @server.command("t4lint.server.checkWorkspace")
 async def check_workspace(ls: Server) -> dict[str, int]:
     """Look at all files of the workspace, with progress, and publish what is found; how many files and findings."""
+    files = await ls.away(sources_below, folders(ls.workspace))
+    token = f"t4lint-{uuid4()}"
+    shows = await _begin(ls, token)
+    seen: set[str] = set()
+    done = 0
+    for file in files:
+        if shows:
+            if ls.work_done_progress.tokens[token].cancelled():
+                break
+            share = 100 * done // len(files)
+            ls.work_done_progress.report(token, types.WorkDoneProgressReport(message=file.name, percentage=share))
+        results = await ls.results(file)
+        seen |= {finding.fingerprint for finding in results.report.findings}
+        ls.board.put(file, ls.diagnostics(results))
+        done += 1
+    if shows:
+        ls.work_done_progress.end(token, types.WorkDoneProgressEnd(message=ls.say(f"{len(seen)} findings")))
+    return {"files": done, "findings": len(seen)}
+
+
+def sources_below(folders: Sequence[Path]) -> list[Path]:
+    """The files of a workspace that are looked at."""
     from t4lint.engine import is_source
     from t4lint.sources.files import find
 
-    files = [file for folder in folders(ls.workspace) for file in find([folder], problems=[], wanted=is_source)]
-    token = f"t4lint-{ls.generation}-{len(files)}"
-    shows = await _begin(ls, token)
-    count = 0
-    for number, file in enumerate(files):
-        if shows:
-            share = 100 * number // len(files)
-            ls.work_done_progress.report(token, types.WorkDoneProgressReport(message=file.name, percentage=share))
-        results = await ls.results(file)
-        count += len(results.report.findings)
-        ls.send(file, ls.diagnostics(results))
-    if shows:
-        ls.work_done_progress.end(token, types.WorkDoneProgressEnd(message=ls.say(f"{count} findings")))
-    return {"files": len(files), "findings": count}
+    return [file for folder in folders for file in find([folder], problems=[], wanted=is_source)]
 
 
 async def _begin(ls: Server, token: str) -> bool:
@@ -489,7 +594,7 @@ async def _begin(ls: Server, token: str) -> bool:
     if window is None or not window.work_done_progress:
         return False
     await ls.work_done_progress.create_async(token)
-    begin = types.WorkDoneProgressBegin(title="t4lint", percentage=0)
+    begin = types.WorkDoneProgressBegin(title="t4lint", percentage=0, cancellable=True)
     ls.work_done_progress.begin(token, begin)
     return True
 

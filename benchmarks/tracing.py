@@ -23,6 +23,8 @@ import torch
 import torch._subclasses.fake_tensor as fake_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from t4lint.phantom import kernels
+
 GRANULE = 512  # bytes that CUDA's caching allocator rounds to (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)
 CUDA = 1  # c10::DeviceType
 _HEADERS = Path(torch.__file__).parent / "include" / "ATen" / "detail"
@@ -34,6 +36,7 @@ def install() -> None:
     """Make this process believe in a T4. Not to be undone."""
     _install_guard()
     _install_hooks()
+    kernels.install()  # else the backward of SiLU counts five tensors that no GPU makes
     _answer_as_a_t4()
     fake_tensor.FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore[assignment]
     torch.utils.weakref = _NoReferences  # type: ignore[attr-defined]  # else `module.to("cuda")` refuses fakes

@@ -1,6 +1,6 @@
 """Build `t4lint/memory/blocks.csv`: what one block of a transformer keeps for backward, from traces.
 
-    python scripts/build_blocks.py
+    python scripts/build_blocks.py [KIND ...]
 
 For each kind of block, precision and way of training, small models of different widths are traced on a GPU that is not
 there (`benchmarks/tracing.py`). The bytes a token and layer are linear in the widths; their coefficients come from a
@@ -9,7 +9,9 @@ configuration, without padding mask. Columns:
 
 * `hidden`, `queries`, `keys`, `intermediate`, `heads`: bytes a token and layer and unit of that width, kept at the end of
   the forward (`queries` and `keys` are all heads together);
-* `scores`: bytes a pair of tokens, head and layer more that eager attention keeps;
+* `pairs`: bytes a pair of tokens, head and layer that the family's own attention keeps, where it is always eager;
+* `scores`: the same for eager attention, where it is asked for;
+* `sample`: bytes a sample, layer and unit of hidden width that do not grow with the length;
 * `outside`: bytes a token and unit of hidden width outside the blocks, without a head;
 * `working`: bytes a token and unit of hidden width, and `working_wide` of intermediate width, that the backward of one
   block needs more at its peak;
@@ -27,17 +29,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
 import tracing  # noqa: E402
 import transformers  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from transformers.initialization import no_init_weights  # noqa: E402
 
 TARGET = ROOT / "t4lint" / "memory" / "blocks.csv"
 Widths = dict[str, int]  # hidden, queries, keys, intermediate, heads
 COEFFICIENTS = ("hidden", "queries", "keys", "intermediate", "heads")
-COLUMNS = ["kind", "weights", "autocast", "trained", *COEFFICIENTS, "scores", "outside", "working", "working_wide",
+COLUMNS = ["kind", "weights", "autocast", "trained", *COEFFICIENTS, "pairs", "sample", "scores", "outside", "working", "working_wide",
            "checkpointed", "misfit", "source"]  # fmt: skip
 VOCABULARY, LENGTH = 512, 128
 # One layer of the encoder and one of the decoder are traced together, with equal lengths: a layer has half of it.
@@ -73,6 +76,13 @@ KINDS: dict[str, tuple[str, Callable[[Widths, int], dict[str, Any]], str]] = {
             "num_attention_heads": w["heads"], "ffn_dim": w["intermediate"], "word_embed_proj_dim": w["hidden"]},
             "plain"),
     "gpt_neox": ("gpt_neox", _plain, "plain"),
+    "gpt_neo": ("gpt_neo", lambda w, n: {"vocab_size": VOCABULARY, "hidden_size": w["hidden"], "num_layers": n, "num_heads":
+                w["heads"], "intermediate_size": w["intermediate"], "attention_types": [[["global"], n]]}, "plain"),
+    "gptj": ("gptj", lambda w, n: {"vocab_size": VOCABULARY, "n_embd": w["hidden"], "n_layer": n, "n_head": w["heads"],
+                                   "n_inner": w["intermediate"], "rotary_dim": 16}, "plain"),
+    "modernbert": ("modernbert", lambda w, n: {**_plain(w, n), "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1,
+                                               "cls_token_id": 1, "sep_token_id": 1}, "plain"),
+    "mpnet": ("mpnet", _plain, "plain"),
     "bloom": ("bloom", lambda w, n: {"vocab_size": VOCABULARY, "hidden_size": w["hidden"], "n_layer": n,
                                      "n_head": w["heads"]}, "fourfold"),
     "phi": ("phi", _plain, "plain"),
@@ -155,10 +165,11 @@ def row_of(kind: str, weights: str, autocast: bool, trained: bool) -> dict[str, 
         tokens = 2 * how.get("length", LENGTH) * (1 if kind != "vit" else 197 / how.get("length", LENGTH))
         return (large[0] - small[0]) / tokens, (large[1] - small[1]) / tokens
 
+    pairs, sample = (each / stacks for each in own_pairs(kind, shapes[1], more))
     kept, rest, working = [], [], []
     for widths in shapes:
         one, two = more(widths, 1), more(widths, 2)
-        kept.append((two[0] - one[0]) / stacks)
+        kept.append((two[0] - one[0]) / stacks - pairs * widths["heads"] * LENGTH - sample * widths["hidden"] / LENGTH)
         rest.append((2 * one[0] - two[0]) / widths["hidden"])
         working.append(two[1] - two[0])
     names = FREE[free]
@@ -170,10 +181,16 @@ def row_of(kind: str, weights: str, autocast: bool, trained: bool) -> dict[str, 
     row["misfit"] = round(misfit, 4)
     row["outside"] = round(sum(rest) / len(rest), 2)
     row["working"], row["working_wide"] = (round(value, 2) for value in work)
+    row["pairs"], row["sample"] = round(pairs, 2) or "", round(sample, 1) or ""
     row["scores"] = round(scores(kind, shapes[1], more, kept[1]) / stacks, 2)
     shape = shapes[1]
-    one, two = (more(shape, layers, checkpointing=True)[0] for layers in (1, 2))
-    row["checkpointed"] = round((two - one) / shape["hidden"] / stacks, 2)
+    try:
+        one, two = (more(shape, layers, checkpointing=True)[0] for layers in (1, 2))
+        row["checkpointed"] = round((two - one) / shape["hidden"] / stacks, 2)
+    except ValueError:  # the family has none
+        row["checkpointed"] = ""
+    except NotImplementedError:  # its backward copies a number to the GPU; a checkpoint is the block's input
+        row["checkpointed"] = 2.0 if weights == "float16" else 4.0
     return row
 
 
@@ -182,6 +199,21 @@ def solved(left: Any, right: list[float]) -> tuple[list[float], float]:
     found = torch.linalg.lstsq(left, goal).solution
     misfit = float(((left @ found - goal).abs() / goal.abs().clamp(min=1)).max())
     return [float(value) for value in found], misfit
+
+
+def own_pairs(kind: str, widths: Widths, more: Callable[..., tuple[float, float]]) -> tuple[float, float]:
+    """What attention as the family does it by itself keeps for each pair of tokens and head, and for each sample and unit of hidden
+    width: nothing, unless it is eager, and unless positions are multiplied for each sample anew."""
+    if kind == "vit":
+        return 0.0, 0.0
+    lengths = (LENGTH, 2 * LENGTH, 4 * LENGTH) if kind == "deberta-v2" else (LENGTH, 2 * LENGTH)
+    kept = [more(widths, 2, length=n)[0] - more(widths, 1, length=n)[0] for n in lengths]
+    if len(lengths) == 2:
+        each = (kept[1] - kept[0]) / widths["heads"] / LENGTH
+        return (each if each > 1.5 else 0.0), 0.0  # less: masks that are shared by the heads
+    left = torch.tensor([[1.0, widths["heads"] * n, widths["hidden"] / n] for n in lengths], dtype=torch.float64)
+    (_, pairs, sample), _ = solved(left, kept)
+    return pairs, sample
 
 
 def scores(kind: str, widths: Widths, more: Callable[..., tuple[float, float]], kept: float) -> float:
@@ -207,7 +239,8 @@ def traced(
         config._attn_implementation = attention
     tracer = tracing.Tracer()
     with FakeTensorMode(allow_non_fake_inputs=True), tracer:
-        model = transformers.AutoModel.from_config(config, dtype=getattr(torch, weights)).to("cuda").train()
+        with no_init_weights():
+            model = transformers.AutoModel.from_config(config, dtype=getattr(torch, weights)).to("cuda").train()
         if checkpointing:
             model.gradient_checkpointing_enable()
         if not trained:

@@ -1,11 +1,12 @@
 """Build `t4lint/memory/images.csv`: what image models keep for backward, a sample, from traces.
 
-    python scripts/build_images.py
+    python scripts/build_images.py [NAME ...]
 
-timm (with a torchvision that fits torch) and diffusers must be installed. Each model is built without weights on a GPU that
-is not there (`benchmarks/tracing.py`) and run forward and backward with two batch sizes, in float32 and under fp16 autocast;
-the difference of the two is what a sample costs. The size is the model's own; diffusion networks see latents, an eighth of
-a side. The shapes of timm's models are timm's; those of diffusion networks stand in this file, with where they were read.
+With names, only these rows are made anew. timm (with a torchvision that fits torch) and diffusers must be installed. Each model
+is built without weights on a GPU that is not there (`benchmarks/tracing.py`) and run forward and backward with two batch sizes,
+in float32 and under fp16 autocast; the difference of the two is what a sample costs. The size is the model's own; diffusion
+networks see latents, an eighth of a side. The shapes of timm's models are timm's; those of diffusion networks stand in this
+file, with where they were read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
 import tracing  # noqa: E402
@@ -109,6 +110,9 @@ def main(only: list[str]) -> None:
         )
         rows.append({**made, "size": size} if made else None)
     rows = [row for row in rows if row]
+    if only:
+        with TARGET.open(encoding="utf-8", newline="") as file:
+            rows += [row for row in csv.DictReader(file) if row["id"] not in only]
     with TARGET.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

@@ -422,6 +422,90 @@ def test_a_loop_without_an_evaluation_has_no_such_section(tmp_path: Path) -> Non
     assert not [section for section in found.sections if section.title == EVALUATION]
 
 
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 50}
+TWO = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+       "encoder_ffn_dim": 96, "decoder_ffn_dim": 96, "vocab_size": 50, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1,
+       "decoder_start_token_id": 1, "forced_eos_token_id": 1}  # fmt: skip
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("llama", {**SMALL, "num_key_value_heads": 2}),
+        ("qwen3", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
+        ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 96, "vocab_size": 50}),
+        ("gpt_neox", SMALL),
+        ("bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 50}),
+        ("bert", SMALL),
+        ("opt", {**SMALL, "ffn_dim": 96, "word_embed_proj_dim": 32}),
+        ("phi", SMALL),
+        ("vit", {key: it for key, it in SMALL.items() if key != "vocab_size"}),
+        ("distilbert", {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "vocab_size": 50}),
+        ("deberta-v2", SMALL),
+        ("mpnet", SMALL),
+        ("modernbert", {**SMALL, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "cls_token_id": 1, "sep_token_id": 1}),
+        ("gptj", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 96, "vocab_size": 50, "rotary_dim": 4}),
+        ("gpt_neo", {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "intermediate_size": 96, "vocab_size": 50,
+                     "attention_types": [[["global"], 2]]}),
+        ("t5", {"d_model": 32, "num_layers": 2, "num_heads": 4, "d_kv": 16, "d_ff": 96, "vocab_size": 50}),
+        ("mt5", {"d_model": 32, "num_layers": 2, "num_heads": 4, "d_kv": 16, "d_ff": 96, "vocab_size": 50}),
+        ("bart", TWO),
+        ("whisper", TWO),
+    ],
+)  # fmt: skip
+def test_lora_parameters_are_those_that_peft_makes(model_type: str, given: dict[str, int]) -> None:
+    """Each layer of each kind of block by itself, on the real model with the real peft."""
+    import peft
+    import torch
+    import transformers
+
+    from t4lint.memory.adapters import _LAYERS
+    from t4lint.memory.configs import shape_of_config
+
+    config = transformers.AutoConfig.for_model(model_type, **given)
+    shape = shape_of_config(config.to_dict())
+    assert shape is not None
+    assert shape.block
+    for name in _LAYERS[shape.block]:
+        with torch.device("meta"):
+            model = transformers.AutoModel.from_config(config)
+        if name == "dense" and hasattr(
+            model, "pooler"
+        ):  # a layer of the same name, that causal models are built without
+            model.pooler = None
+        if not any(key.endswith(f".{name}") for key, _ in model.named_modules()):
+            assert model_type == "vit"  # whose layers had other names until transformers 5
+            continue
+        wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=[name], lora_dropout=0.1))
+        count = sum(it.numel() for key, it in wrapped.named_parameters() if "lora_" in key)
+        made = lora(shape, [name], 4)
+        assert made is not None
+        assert made.parameters == count, name
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("model_type", ["llama", "qwen3", "gpt2", "gpt_neo", "gptj", "gpt_neox", "bloom", "bert", "mpnet", "modernbert",
+                                        "deberta-v2", "distilbert", "opt", "phi", "t5", "mt5", "bart", "whisper", "vit"])  # fmt: skip
+def test_parameters_of_a_configuration_are_those_of_the_model(model_type: str) -> None:
+    """The default configuration of each class, built on the meta device: within 4 %, which positions of Whisper make."""
+    import torch
+    import transformers
+
+    from t4lint.memory.configs import shape_of_config
+
+    config = transformers.AutoConfig.for_model(model_type)
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(config)
+    count = sum(it.numel() for it in model.parameters())
+    shape = shape_of_config({"model_type": model_type})
+    assert shape is not None
+    embedding = (
+        shape.vocabulary * shape.hidden if shape.tied is False else 0
+    )  # of the head, which the bare model has not
+    assert shape.parameters - embedding == pytest.approx(count, rel=0.04)
+
+
 def test_lora_parameters_are_those_that_peft_prints() -> None:
     """Counts that peft prints for these models: 4,194,304 (Llama-2 7B, rank 8, q and v) and 294,912 (GPT-2, rank 8)."""
     llama, small = find_shape("meta-llama/Llama-2-7b-hf"), find_shape("gpt2")

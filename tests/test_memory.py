@@ -183,6 +183,8 @@ def test_find_shape(name: str, parameters: int) -> None:
         ("/data/huggingface/Llama-2-7b-hf/", 6_738_415_616),
         ("someone/Llama-2-7B-hf-bf16-sharded", 6_738_415_616),
         ("/kaggle/input/llama-3/transformers/8b-instruct/1", 8_030_261_248),
+        ("decapoda-research/llama-7b-hf", 6_738_415_616),
+        ("/data/llama-13b", 13_015_864_320),
         ("./outputs/llama-7b-distilled", None),
         ("./checkpoints/best", None),
         ("/data/t5", None),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
+from t4lint.memory.configs import TWO_STACKS
 from t4lint.memory.plan import Adapters
 from t4lint.memory.shapes import Shape
 from t4lint.trace import Value
@@ -23,13 +24,31 @@ _LAYERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "bert": {"query": ("h", "h"), "key": ("h", "h"), "value": ("h", "h"), "dense": ("hhi", "hih")},
     "opt": {"q_proj": ("h", "h"), "k_proj": ("h", "h"), "v_proj": ("h", "h"), "out_proj": ("h", "h"), "fc1": ("h", "i"), "fc2": ("i", "h")},
     "phi": {"q_proj": ("h", "h"), "k_proj": ("h", "h"), "v_proj": ("h", "h"), "dense": ("h", "h"), "fc1": ("h", "i"), "fc2": ("i", "h")},
-    "vit": {"query": ("h", "h"), "key": ("h", "h"), "value": ("h", "h"), "dense": ("hhi", "hih")},
+    "vit": {"query": ("h", "h"), "key": ("h", "h"), "value": ("h", "h"), "dense": ("hhi", "hih"),  # and, since transformers 5:
+            "q_proj": ("h", "h"), "k_proj": ("h", "h"), "v_proj": ("h", "h"), "o_proj": ("h", "h"), "fc1": ("h", "i"), "fc2": ("i", "h")},
+    "distilbert": {"q_lin": ("h", "h"), "k_lin": ("h", "h"), "v_lin": ("h", "h"), "out_lin": ("h", "h"), "lin1": ("h", "i"),
+                   "lin2": ("i", "h")},
+    "deberta-v2": {"query_proj": ("h", "h"), "key_proj": ("h", "h"), "value_proj": ("h", "h"), "dense": ("hhi", "hih")},
+    "mpnet": {"q": ("h", "h"), "k": ("h", "h"), "v": ("h", "h"), "o": ("h", "h"), "dense": ("hi", "ih")},
+    "modernbert": {"Wqkv": ("h", "hhh"), "Wi": ("h", "ii"), "Wo": ("hi", "hh")},
+    "gptj": {"q_proj": ("h", "h"), "k_proj": ("h", "h"), "v_proj": ("h", "h"), "out_proj": ("h", "h"), "fc_in": ("h", "i"),
+             "fc_out": ("i", "h")},
+    "gpt_neo": {"q_proj": ("h", "h"), "k_proj": ("h", "h"), "v_proj": ("h", "h"), "out_proj": ("h", "h"), "c_fc": ("h", "i"),
+                "c_proj": ("i", "h")},
+    # A layer of the encoder and one of the decoder together: three attentions and two MLPs.
+    "t5": {"q": ("hhh", "qqq"), "k": ("hhh", "qqq"), "v": ("hhh", "qqq"), "o": ("qqq", "hhh"), "wi": ("hh", "ii"), "wo": ("ii", "hh")},
+    "t5-gated": {"q": ("hhh", "qqq"), "k": ("hhh", "qqq"), "v": ("hhh", "qqq"), "o": ("qqq", "hhh"), "wi_0": ("hh", "ii"),
+                 "wi_1": ("hh", "ii"), "wo": ("ii", "hh")},
+    "bart": {"q_proj": ("hhh", "hhh"), "k_proj": ("hhh", "hhh"), "v_proj": ("hhh", "hhh"), "out_proj": ("hhh", "hhh"),
+             "fc1": ("hh", "ii"), "fc2": ("ii", "hh")},
 }  # fmt: skip
 # What peft takes where no target is given (peft 0.21 utils/constants.py).
 _DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "llama": ("q_proj", "v_proj"), "qwen3": ("q_proj", "v_proj"), "gemma": ("q_proj", "v_proj"),
     "gemma2": ("q_proj", "v_proj"), "gemma3": ("q_proj", "v_proj"), "gpt2": ("c_attn",), "gpt_neox": ("query_key_value",),
     "bloom": ("query_key_value",), "bert": ("query", "value"), "opt": ("q_proj", "v_proj"), "phi": ("q_proj", "v_proj"),
+    "deberta-v2": ("query_proj", "value_proj"), "gptj": ("q_proj", "v_proj"), "gpt_neo": ("q_proj", "v_proj"), "t5": ("q", "v"),
+    "t5-gated": ("q", "v"), "bart": ("q_proj", "v_proj"),
 }  # fmt: skip
 _WHOLE_VOCABULARY = frozenset({"embed_tokens", "lm_head", "wte", "embed_in", "embed_out", "word_embeddings", "shared"})
 
@@ -50,7 +69,7 @@ def lora(
     if targets is None:
         names: Iterable[str] = _DEFAULTS.get(shape.block, ())
     elif targets == "all-linear":
-        names = layers
+        names = [name for name in layers if shape.block != "vit" or name not in ("query", "key", "value", "dense")]
     elif isinstance(targets, str):
         return None  # a regular expression
     else:
@@ -60,8 +79,9 @@ def lora(
     if any(name not in layers for name in names) or not (names or vocabulary):
         return None
     width = {"h": widths.hidden, "q": widths.queries, "k": widths.keys, "i": widths.intermediate}
-    inputs = sum(width[letter] for name in names for letter in layers[name][0]) * shape.layers
-    outputs = sum(width[letter] for name in names for letter in layers[name][1]) * shape.layers
+    blocks = shape.layers / 2 if shape.block in TWO_STACKS else shape.layers
+    inputs = sum(width[letter] for name in names for letter in layers[name][0]) * blocks
+    outputs = sum(width[letter] for name in names for letter in layers[name][1]) * blocks
     parameters = rank * (inputs + outputs) + (outputs if dora else 0)
     parameters += len(vocabulary) * rank * (shape.vocabulary + shape.hidden)
     whole = vocabulary_parameters(shape, saved)

@@ -17,8 +17,8 @@ _TABLE = Path(__file__).parent / "blocks.csv"
 _KINDS: Mapping[str, str] = {
     "roberta": "bert", "xlm-roberta": "bert", "electra": "bert", "camembert": "bert", "deberta": "deberta-v2", "mistral": "llama",
     "mixtral": "llama", "qwen2": "llama", "qwen2_moe": "llama", "phi3": "llama", "smollm3": "llama", "qwen3_moe": "qwen3",
-    "stablelm": "llama", "olmo": "llama", "granite": "llama", "gemma3_text": "gemma3", "falcon": "gpt_neox", "gptj": "gpt_neox",
-    "codegen": "gpt_neox", "gpt_neo": "gpt2", "mbart": "bart", "pegasus": "bart", "marian": "bart", "whisper": "bart",
+    "stablelm": "llama", "olmo": "llama", "granite": "llama", "gemma3_text": "gemma3", "falcon": "gpt_neox", "codegen": "gptj",
+    "mbart": "bart", "pegasus": "bart", "marian": "bart", "whisper": "bart",
     "mt5": "t5-gated", "umt5": "t5-gated", "deit": "vit", "vit_mae": "vit", "beit": "vit", "dinov2": "vit", "clip": "vit",
 }  # fmt: skip
 
@@ -44,6 +44,8 @@ class Block:
     keys: float
     intermediate: float
     heads: float
+    pairs: float
+    sample: float
     scores: float
     outside: float
     working: float
@@ -59,13 +61,18 @@ class Block:
             + self.intermediate * widths.intermediate
             + self.heads * widths.heads
         )
-        return linear + (self.scores * widths.heads * length if eager else 0)
+        once = self.sample * widths.hidden / length if length else 0.0
+        return linear + once + self._pairs(eager) * widths.heads * length
 
     def work(self, widths: Widths, length: float = 0, *, eager: bool = False) -> float:
         """Bytes a token that the backward of one block needs more at its peak."""
         linear = self.working * widths.hidden + self.working_wide * widths.intermediate
         # The backward of a softmax makes its gradient in float32 or 16 bits beside what is kept.
         return max(0.0, linear) + (2 * self.scores * widths.heads * length if eager else 0)
+
+    def _pairs(self, eager: bool) -> float:
+        """Bytes a pair of tokens and head: of eager attention where it is asked for, or where the family has no other."""
+        return max(self.pairs, self.scores) if eager else self.pairs
 
 
 def kind_of(model_type: str) -> str:
@@ -97,5 +104,5 @@ def _blocks() -> Mapping[tuple[str, bool, bool, bool], Block]:
 
 def _block(row: dict[str, str]) -> Block:
     """A width that is bound to the hidden one has no coefficient of its own."""
-    numbers = {name: float(row[name] or 0) for name in Block.__slots__ if name != "kind"}
+    numbers = {name: float(row.get(name) or 0) for name in Block.__slots__ if name != "kind"}
     return Block(kind=row["kind"], **numbers)

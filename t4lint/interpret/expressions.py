@@ -827,6 +827,10 @@ def call_arguments(m: Machine, node: ast.Call) -> Arguments:
 
 def _double_star(m: Machine, arguments: Arguments, value: Abstract) -> None:
     value = m.resolve(value)
+    if isinstance(value, Instance):
+        from t4lint.libraries import classes
+
+        value = classes.contents(m, value) if classes.is_dict(value.cls) else value
     if isinstance(value, DictValue):
         if value.state.get("settings"):
             m.globals["$namespace handed"] = True

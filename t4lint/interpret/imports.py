@@ -192,6 +192,16 @@ def import_module(m: Machine, name: str) -> Abstract:
     return load(m, file, name)
 
 
+def is_no_module(m: Machine, name: str) -> bool:
+    """Does a dotted name begin with a package of the project, and name no module in it?"""
+    top, dot, _ = name.partition(".")
+    if not dot or registry.is_library(top) or local_file(m, name) is not None:
+        return False
+    if local_file(m, top) is None and bare_folder(m, top) is None:
+        return False
+    return bare_folder(m, name.replace(".", os.sep)) is None
+
+
 def bare_folder(m: Machine, name: str) -> Path | None:
     """A folder of the project that is imported as a package and has no `__init__.py`."""
     places = (script_of(m).parent, *added_folders(m), m.project.root)

@@ -94,6 +94,8 @@ def module_attribute(m: Machine, module: ProjectModule, name: str) -> Abstract:
 
 
 def instance_attribute(m: Machine, instance: Instance, name: str) -> Abstract:
+    from t4lint.libraries import classes
+
     if name in instance.attributes:
         return m.resolve(instance.attributes[name])
     if name == "__class__":
@@ -108,6 +110,9 @@ def instance_attribute(m: Machine, instance: Instance, name: str) -> Abstract:
     library = registry.instance_attribute(m, instance, name)
     if library is not None:
         return library
+    item = classes.item_as_attribute(m, instance, name)
+    if item is not None:
+        return item
     fallback = instance.cls.find("__getattr__")
     if isinstance(fallback, Function):
         return calls.enter(m, fallback, Arguments((Const(name),)), instance)

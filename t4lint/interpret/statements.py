@@ -189,6 +189,7 @@ def bind(m: Machine, name: str, value: Abstract) -> None:
 
 
 def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, node: ast.AST | None = None) -> None:
+    from t4lint.libraries import classes
     from t4lint.libraries.registry import assigned
 
     receiver = m.resolve(receiver)
@@ -199,6 +200,8 @@ def set_attribute(m: Machine, receiver: Abstract, name: str, value: Abstract, no
             lambda: set_attribute(m, receiver.no, name, value, node),
         )
     elif isinstance(receiver, (Instance, Object)):
+        if isinstance(receiver, Instance) and classes.set_as_item(m, receiver, name, value):
+            return
         if not isinstance(receiver, Object) or receiver.kind not in registry.MAPPINGS:
             m.write(receiver.attributes, name, value)
         if node is not None:

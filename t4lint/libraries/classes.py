@@ -205,6 +205,37 @@ def contents(m: Any, instance: Instance) -> DictValue:
     return found if isinstance(found, DictValue) else DictValue(complete=False)
 
 
+ACCESSORS = frozenset(f"{base}.{name}" for base in DICTS for name in ("get", "__getitem__", "__setitem__"))
+
+
+def item_as_attribute(m: Any, instance: Instance, name: str) -> Abstract | None:
+    """`settings.name` of a class whose `__getattr__` reads the items: None where it is none, or has no such item."""
+    if not is_dict(instance.cls) or name.startswith("__") or "$items" not in instance.attributes:
+        return None
+    reads = instance.cls.find("__getattr__")
+    held = contents(m, instance)
+    if name in held.items and (isinstance(reads, Function) or getattr(reads, "name", "") in ACCESSORS):
+        return m.resolve(held.items[name])  # type: ignore[no-any-return]
+    return None
+
+
+def set_as_item(m: Any, instance: Instance, name: str, value: Abstract) -> bool:
+    """`settings.name = value` of a class whose `__setattr__` writes an item."""
+    if not is_dict(instance.cls) or name.startswith("__"):
+        return False
+    writes = instance.cls.find("__setattr__")
+    if isinstance(writes, Function):
+        text = writes.source.code(writes.node)
+        if "__dict__" in text or "object.__setattr__" in text:
+            return False
+        m.method(instance, "__setattr__", Arguments((Const(name), value)))
+        return True
+    if getattr(writes, "name", "") in ACCESSORS:
+        m.write(contents(m, instance).items, name, value)
+        return True
+    return False
+
+
 def namespace_of(value: Abstract) -> DictValue | None:
     """`vars(x)`, `x.__dict__`: its attributes as a dict that shares them."""
     if isinstance(value, (Instance, Object)):

@@ -138,6 +138,11 @@ def import_by_name(call: Call) -> Abstract:
         if isinstance(package, Const) and isinstance(package.value, str) and level == 1:
             return imports.import_module(m, f"{package.value}{name.value}")
         return imports.relative_module(m, name.value.lstrip("."), level)
+    if m.catching and imports.is_no_module(m, name.value):
+        from t4lint.interpret.expressions import NEVER
+
+        m.ended = "error"
+        return NEVER
     return imports.import_module(m, name.value)
 
 

@@ -39,6 +39,8 @@ def option(call: Call) -> Abstract:
         default = Const(
             False, (call.machine.here("default", f"default of {names[0] if names else 'the flag'} (False)"),)
         )
+    if default is None and call.name == "click.option" and call.constant("required") is not True:
+        default = Const(None, (call.machine.here("default", f"default of {names[0] if names else 'the flag'} (None)"),))
     kind = call.machine.resolve(call.arguments.get("type") or NONE)
     return Object(
         "option",
@@ -224,7 +226,7 @@ def flags_for(m: Any, function: Function, skip: bool = False) -> dict[str, Abstr
     flags = command_line.read(m)
     options = {name: spec for spec in function.decorators for name in option_names(spec)}
     keywords: dict[str, Abstract] = {}
-    for parameter in parameters_of(function)[1 if skip else 0 :]:
+    for parameter in [*parameters_of(function)[1 if skip else 0 :], *gathered(function)]:
         default = function.defaults.get(parameter)
         spec = options.get(parameter) or annotated_option(m, function, parameter)
         if isinstance(default, Object) and default.kind == "option":
@@ -244,6 +246,23 @@ def flags_for(m: Any, function: Function, skip: bool = False) -> dict[str, Abstr
             value = command_line.override(flags, names, m.resolve(default or NONE), kind)
             keywords[parameter] = presumed(value, parameter, flags)
     return keywords
+
+
+def gathered(function: Function) -> list[str]:
+    """The options that `def main(**settings)` takes."""
+    if function.node.args.kwarg is None:
+        return []
+    names = [declared_name(spec) for spec in function.decorators if option_names(spec)]
+    return [name for name in names if name and name not in parameters_of(function)]
+
+
+def declared_name(spec: Abstract) -> str:
+    """The parameter of an option: the name without dashes that it declares, else its first long flag (click 8, `parser`)."""
+    words = spec.attributes["names"].value if isinstance(spec, Object) else ()
+    plain = [word for word in words if not word.startswith("-")]
+    long = [word for word in words if word.startswith("--")]
+    chosen = next(iter([*plain, *long, *words]), "")
+    return str(chosen).partition("/")[0].lstrip("-").replace("-", "_")
 
 
 def annotated_option(m: Any, function: Function, parameter: str) -> Abstract | None:

@@ -232,6 +232,9 @@ def next_(call: Call) -> Abstract:
     return elements.any_element
 
 
+MAX_NUMBERS = 16  # of a range that is made a list of, such as the GPUs of a machine
+
+
 @calls("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
 def sequence(call: Call) -> Abstract:
     kind = call.name.rpartition(".")[2].replace("frozen", "")
@@ -240,7 +243,10 @@ def sequence(call: Call) -> Abstract:
         if call.machine.loops:
             result.state["loop"] = call.machine.loops[-1].identity
         return result
-    elements = iterate(call.machine, call.arguments.positional[0])
+    numbers = call.machine.resolve(call.arguments.positional[0])
+    if isinstance(numbers, Const) and isinstance(numbers.value, range) and len(numbers.value) <= MAX_NUMBERS:
+        return ListValue(tuple(Const(number, numbers.origins) for number in numbers.value), kind)
+    elements = iterate(call.machine, numbers)
     if elements.known is not None and not elements.stream:
         return set_of(elements.known) if kind == "set" else ListValue(tuple(elements.known), kind)
     return ListValue((elements.any_element,), kind, complete=False)
@@ -336,6 +342,9 @@ def is_instance(call: Call) -> Abstract:
     return Const(False) if None not in verdicts else unknown_from("isinstance", value, *options)
 
 
+BUILTIN_TYPES = frozenset({"list", "tuple", "set", "dict", "str", "int", "float", "bool", "bytes"})
+# kinds of library objects that are none of these, whatever they hold
+NO_BUILTIN = frozenset({"namespace", "parser", "module", "model", "optimizer", "loader", "scaler"})
 PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool, "bytes": bytes}
 
 
@@ -353,6 +362,8 @@ def _is_a(value: Abstract, option: Abstract) -> bool | None:
     if isinstance(value, DictValue) and short in ("list", "tuple", "set", "dict", "str", "int", "float"):
         return short == "dict"
     if isinstance(value, Object) and name:
+        if short in BUILTIN_TYPES and value.kind in NO_BUILTIN:
+            return False
         return True if value.name == name else None
     return None
 
@@ -410,8 +421,10 @@ def same_thing(call: Call) -> Abstract:
         if isinstance(names, DictValue) and isinstance(value, Object) and value.kind == "namespace":
             call.machine.write(names.state, "settings", True)
         return names or value
-    if isinstance(value, (Instance, Object)) and call.name.startswith("copy.") and not call.machine.is_module(value):
-        return copied(value)
+    if isinstance(value, (Instance, Object)) and call.name.startswith("copy."):
+        if not call.machine.is_module(value):
+            return copied(value)
+        return network_copied(call.machine, value, {}) if call.name == "copy.deepcopy" else value
     if isinstance(value, DictValue):
         return DictValue(dict(value.items), value.complete)
     if isinstance(value, ListValue):
@@ -428,6 +441,25 @@ def copied(value: Abstract) -> Abstract:
         result.attributes = dict(value.attributes)
         return result
     return value
+
+
+def network_copied(m: Any, value: Abstract, done: dict[int, Abstract]) -> Abstract:
+    """A copy of a network with all of its parts, which has a mode and a place of its own: an average of the weights, a teacher."""
+    value = m.resolve(value)
+    if id(value) in done:
+        return done[id(value)]
+    if isinstance(value, ListValue):
+        return ListValue(tuple(network_copied(m, it, done) for it in value.items), value.kind, value.complete)
+    if isinstance(value, DictValue):
+        return DictValue({key: network_copied(m, it, done) for key, it in value.items.items()}, value.complete)
+    if not isinstance(value, (Instance, Object)) or not m.is_module(value):
+        return value
+    result = Instance(value.cls) if isinstance(value, Instance) else Object(value.kind, value.name)
+    result.origins = value.origins
+    done[id(value)] = result
+    for name, part in value.attributes.items():
+        result.attributes[name] = network_copied(m, part, done) if isinstance(part, Abstract) else part
+    return result
 
 
 @calls("builtins.super")

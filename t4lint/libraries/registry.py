@@ -76,7 +76,7 @@ MODELS = {
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.
 FOLLOWED = frozenset({"liger_kernel", "fla", "cut_cross_entropy"})
-PYTHON = ("python", "paths", "classes", "code", "arguments", "configs", "commands")
+PYTHON = ("python", "paths", "classes", "code", "arguments", "configs", "commands", "patterns")
 # libraries that read configuration files, modelled in one file
 CONFIGS = frozenset({
     "yaml", "omegaconf", "hydra", "toml", "tomli", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed", "dotenv",

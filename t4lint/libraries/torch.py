@@ -286,6 +286,21 @@ def state(module: Any, name: str) -> Abstract:
     return value
 
 
+def device_of(m: Any, module: Any) -> Abstract:
+    """Where a module computes. One that was not moved as a whole computes where its layers were moved to."""
+    own: Abstract = m.resolve(state(module, "$device"))
+    if not isinstance(module, Instance) or not isinstance(own, Const) or own.value != "cpu":
+        return own
+    if "$placed" not in m.globals or module.uid in m.globals["$placed"]:
+        return own
+    layers = [part for part in whole(module) if isinstance(part, Object) and has_matmul(part)]
+    places = [m.resolve(state(layer, "$device")) for layer in layers]
+    kinds = {place.value if isinstance(place, Const) else None for place in places}
+    if len(kinds) > 1:
+        return Unknown("the parts of the model are in several places")
+    return places[0] if places else own
+
+
 def inner(module: Any) -> Any:
     """The module inside wrappers such as DataParallel."""
     while isinstance(module, Object) and module.attributes.get("$wrapper"):
@@ -321,6 +336,10 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     if outermost and isinstance(target, Object) and "$transformers" in target.attributes:
         say_mask(m, target, arguments)
     math, origins, before = matmul_facts(m, target), math_origins(m, target), len(m.drafts)
+    if outermost:
+        m.globals["$layers"] = set()
+    elif isinstance(target, Object) and "$layers" in m.globals:
+        m.globals["$layers"].add(m.grad)
     m.in_forward += 1
     try:
         result = enter_forward(m, target, scattered(module, arguments))
@@ -348,9 +367,10 @@ def forward(m: Any, module: Any, arguments: Arguments) -> Abstract:
     if maps is not None:  # known by the identity of the facts, as exact dtypes are
         m.globals.setdefault("$maps", {})[id(facts)] = (facts, maps)
     m.drafts[before:] = [draft for draft in m.drafts[before:] if draft.kind is not Forward]
+    never = m.globals["$layers"] == {False}  # the forward itself switches autograd off
     m.emit(
-        Forward, subject=target.uid, grad=recorded(m, target), training=mode_of(m, target), dtype=Const(math),
-        device=state(target, "$device"), layout=layout_of(m, target),
+        Forward, subject=target.uid, grad=Const(False) if never else recorded(m, target), training=mode_of(m, target), dtype=Const(math),
+        device=device_of(m, target), layout=layout_of(m, target),
     )  # fmt: skip
     return with_facts(result, facts) if isinstance(result, (ListValue, DictValue)) else Tensor(facts)
 
@@ -555,7 +575,7 @@ def with_math(
     asked, _ = asked_dtype(m)
     engine = engine_of(module)
     autocast = engine if asked == "none" and engine is not None else asked
-    device = m.resolve(state(module, "$device"))
+    device = device_of(m, module)
     return facts.but(
         math=facts.math | (frozenset({math}) if isinstance(math, str) else math),
         autocast=facts.autocast | frozenset({autocast}),

@@ -998,6 +998,8 @@ def _test(words: list[str]) -> bool | None:
     left, operator, right = words
     if operator in ("=", "==", "!=") and not re.search(r"[*?\[]", right):
         return (left == right) is (operator != "!=")
+    if operator in ("<", ">"):  # between `[[` and `]]`: as text
+        return left < right if operator == "<" else left > right
     if operator in _NUMBERS and re.fullmatch(_NUMBER, left) and re.fullmatch(_NUMBER, right):
         return bool(_NUMBERS[operator](int(left), int(right)))
     return None

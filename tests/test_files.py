@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +264,15 @@ def test_display_path(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     assert files.display_path(tmp_path / "link/x.py", tmp_path / "real") == "x.py"
     assert files.display_path(Path(os.fsdecode(b"\xff.py")), tmp_path).isprintable()
+
+
+def test_what_git_tracks_is_not_ignored(tmp_path: Path) -> None:
+    put(tmp_path / ".gitignore", "scripts/\nlocal*.sh\n")
+    for name in ("scripts/run.sh", "scripts/mine.sh", "local_a.sh", "local_b.sh", "other/scripts/run.sh"):
+        put(tmp_path / name, "python train.py\n")
+    run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
+    run(["git", "init", "-q"])
+    assert found(tmp_path)[0] == []
+    run(["git", "add", "-f", "scripts/run.sh", "local_a.sh"])
+    # what is beside a tracked file in an ignored folder stays ignored by the pattern of the folder: git lists it neither
+    assert found(tmp_path)[0] == ["local_a.sh", "scripts/run.sh"]

@@ -12,6 +12,7 @@ that is the loopback, and the nodes cannot reach each other: the process group f
 ## When it is right to ignore it
 
 When the host name resolves to the private address, as on most managed clusters. Reported only where a gloo group is named.
+Pods and containers with a network of their own find their own address under their name, and jobs without a GPU are not judged.
 
 ## Sources
 
@@ -45,4 +46,7 @@ def gloo_interface_unset(trace: Trace) -> Iterator[Candidate]:
     named = any(True for _ in settings_of(trace, "GLOO_SOCKET_IFNAME"))
     for launch in trace.all(Launch):
         several = launch.nodes.test(lambda nodes: nodes > 1)
-        yield Candidate(launch, gloo & several & Fact(not named), words={"nodes": launch.nodes.it})
+        # the runtime writes a container's own address and name into its /etc/hosts
+        apart = launch.in_container.it is True and launch.network.it in ("flat", "bridge")
+        asked = Fact(not named and not apart and trace.target.gpu is not None)
+        yield Candidate(launch, gloo & several & asked, words={"nodes": launch.nodes.it})

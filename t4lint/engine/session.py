@@ -36,7 +36,7 @@ from t4lint.sources.document import Document, LaunchCommand, ShellFragment
 from t4lint.sources.files import LARGEST, display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import MARK
-from t4lint.trace import Location
+from t4lint.trace import NOT_SAID, Location
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -520,7 +520,9 @@ class Session:
             self.notes.append(
                 f"{launch.where.path}:{launch.where.line} was not followed: too many launches of {file.name}"
             )
-        if not commands:
+        # a program that is only ever tried without a GPU is judged for one as well, unless several processes share the CPUs
+        tried = any(launch.gpus != NOT_SAID and launch.launcher == "python" for launch in commands)
+        if not commands or (tried and all(launch.gpus != NOT_SAID for launch in commands)):
             self.run(file, None)
 
     def check_commands(self, file: Path) -> None:
@@ -652,7 +654,7 @@ class Session:
         from t4lint.interpret.machine import MAX_STEPS
         from t4lint.interpret.run import interpret, interpret_command, repeated
 
-        target = self.near(file).target
+        target = self.near(file).target if launch is None or launch.gpus == NOT_SAID else find_target("cpu")
         if launch is not None and launch.file is None:
             return interpret_command(project, target, versions, launch)
         alike = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from t4lint.devices import Target
+from t4lint.devices import Target, find_target
 from t4lint.findings import Problem
 from t4lint.interpret import keeping, launching
 from t4lint.interpret.calls import enter_uncalled
@@ -62,6 +62,8 @@ def interpret(
     machine.presumed = frozenset(presumed)
     if written is not None:
         machine.globals["$accelerate config"] = written
+        if machine.truth(written.items.get("use_cpu") or Const(False)) is True:
+            machine.target = find_target("cpu")
     machine.entered = entered if entered is not None else set()
     machine.heard = [] if listen else None
     machine.most_steps = most_steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
+from t4lint.devices import find_target
 from t4lint.interpret.expressions import Elements, chosen_by, element_of, hashable, iterate, set_of, varying
 from t4lint.interpret.keeping import appended, grows
 from t4lint.interpret.operators import origins_of, tensor_of, unknown_from
@@ -32,7 +33,8 @@ from t4lint.interpret.values import (
 from t4lint.libraries.api import Arguments, Call, attribute, calls, methods
 from t4lint.libraries.classes import contents, is_dict, namespace_of, pairs
 from t4lint.libraries.paths import path_method
-from t4lint.trace import EnvironmentVariable, Exit
+from t4lint.sources.gpus import shows_none
+from t4lint.trace import EnvironmentVariable, Exit, Predicate
 
 # --- conversions -------------------------------------------------------------------------------------------------
 
@@ -892,6 +894,18 @@ def set_environment(m: Any, name: str, value: Abstract) -> None:
     m.write(m.environment, name, value)
     loaded = Const(not IMPORT_TORCH.isdisjoint(m.imported))
     m.emit(EnvironmentVariable, name, name=name, value=value, set_in="program", after_torch=loaded)
+    value = m.resolve(value)
+    if name == "CUDA_VISIBLE_DEVICES" and isinstance(value, Const) and shows_none(str(value.value)):
+        hide_gpus(m)
+
+
+def hide_gpus(m: Any) -> None:
+    """From here on CUDA shows the program no device, unless it was asked before: then it is too late."""
+    asked = any(
+        draft.kind is Predicate and draft.fields.get("function", "").startswith("torch.cuda") for draft in m.drafts
+    )
+    if not m.logs and not m.globals.get("$cuda") and not asked:
+        m.target = find_target("cpu")
 
 
 @calls("os.environ.setdefault", "os.putenv")

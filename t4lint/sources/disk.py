@@ -14,9 +14,11 @@ from errno import ENOENT
 from hashlib import blake2b
 from pathlib import Path
 
+from t4lint.sources import git_index
+
 Asked = dict[str, str]
 """Questions with their answers. A question is a letter and an absolute path: what is in a file (r), its first bytes (p, with
-their number), what kind of thing it is (k), what a folder lists (l), where a path leads to (w)."""
+their number), what kind of thing it is (k), what a folder lists (l), where a path leads to (w), whether git tracks it (t)."""
 
 # Folders that nothing ever looks into, whose coming and going changes no result: caches that tools and Python leave behind.
 LEFT_BEHIND = frozenset({
@@ -153,6 +155,16 @@ def real(path: Path) -> Path:
     return found
 
 
+def is_tracked(path: Path) -> bool:
+    """Does git track a file, or anything in a folder?"""
+    try:
+        found = git_index.tracks(Path(os.path.abspath(path)))  # noqa: PTH100
+    except (OSError, ValueError):
+        found = False
+    _note("t", path, str(found))
+    return found
+
+
 # --- answers -----------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +186,8 @@ def _answer(question: str) -> str:
                 return _listed(sorted(listed, key=lambda entry: entry.name))
         if letter == "w":
             return str(Path(path).resolve())
+        if letter == "t":
+            return str(git_index.tracks(Path(path)))
         if letter == "p":
             most, _, path = path.partition(":")
             return _digest(_start(path, int(most)))

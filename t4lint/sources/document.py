@@ -56,6 +56,7 @@ class ShellFragment:
     container: Container | None = None
     pods: Value = NOT_SAID  # how many pods of a job run the commands, or are workers of its `mpirun`
     slots: Value = NOT_SAID  # processes in each of them that an MPI job allows
+    gpus: Value = NOT_SAID  # 0 where the container or the job hands none over
 
     @property
     def text(self) -> str:
@@ -101,4 +102,5 @@ class LaunchCommand:
     # Of a command that starts no script of the project: a program of an installed library (`programs.py`), or
     # `module:function` of a console script that the project declares. `file` is a name for it that no file has.
     program: str = ""
+    gpus: Value = NOT_SAID  # 0 where the command is surely left without one
     written: tuple[Document, ...] = ()  # files that the script has written before, by heredocs

@@ -169,7 +169,7 @@ class _Search:
         spec = self.spec([line for line in text.splitlines() if len(line) <= LONGEST_PATTERN], str(file))
         if prefix and spec.check_file(prefix).include:
             return []  # it ignores the folder that a person named: they know better
-        return [_Ignore(start, prefix, spec)]
+        return [_Ignore(start, prefix, spec, git=True)]
 
     def spec(self, lines: Sequence[str], source: str) -> GitIgnoreSpec:
         """Compiled patterns; a bad one is named and left out, as git does."""
@@ -206,15 +206,19 @@ class _Ignore:
     folder: Path
     prefix: str
     spec: GitIgnoreSpec
+    git: bool = False  # of a .gitignore, which says nothing of files that are tracked
 
 
 def _ignored(path: Path, is_folder: bool, ignores: tuple[_Ignore, ...]) -> bool:
-    """As git: the innermost file that says something decides. What is in an ignored folder is never looked at."""
+    """As git: the innermost file that says something decides. What is in an ignored folder is never looked at, unless git
+    tracks it: then .gitignore says nothing."""
     for ignore in reversed(ignores):
         relative = ignore.prefix + path.relative_to(ignore.folder).as_posix()
         decision = ignore.spec.check_file(relative + "/" if is_folder else relative).include
+        if decision:
+            return not ignore.git or not disk.is_tracked(path)
         if decision is not None:
-            return decision
+            return False
     return False
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from t4lint.findings import Problem
-from t4lint.sources import containers
+from t4lint.sources import containers, gpus
 from t4lint.sources.configs import ConfigNode, config_from
 from t4lint.sources.document import Container, Document, ShellFragment
 from t4lint.sources.fragments import (
@@ -28,6 +28,7 @@ from t4lint.sources.fragments import (
 )
 from t4lint.sources.jobs import Job, job_of
 from t4lint.sources.positions import Lines, TextBuilder, split_lines
+from t4lint.trace import NOT_SAID, Value
 
 # A list under these is a script, line by line; under those a command, word by word.
 _SCRIPTS = ("before_script", "setup", "script", "run", "commands", "cmds", "launch_command")
@@ -49,6 +50,7 @@ class _Around:
     kind: str = ""  # "compose" or "kubernetes", where the file says that it is one
     pod: Mapping[str, ConfigNode] = field(default_factory=dict)
     job: Job = field(default_factory=Job)
+    gpus: Value = NOT_SAID
 
 
 def fragments(document: Document) -> list[ShellFragment]:
@@ -60,7 +62,9 @@ def fragments(document: Document) -> list[ShellFragment]:
     for root in config.documents:
         job = job_of(root)
         trains = root.find("spec.trainer") is not None and bool(job.variables)
-        walker.walk(root, _Around(kind=_kind(root), job=job, in_container=trains))
+        kind = _kind(root)
+        given = gpus.of_manifest(root) if kind == "kubernetes" else NOT_SAID
+        walker.walk(root, _Around(kind=kind, job=job, in_container=trains, gpus=given))
     return walker.found
 
 
@@ -94,14 +98,16 @@ class _Walker:
             folder=folder or default or around.folder,
             in_container=around.in_container or ("image" in entries and "runs-on" not in entries),
             container=self.container(node, around),
+            gpus=gpus.of_service(node) if around.kind == "compose" and _is_service(node) else around.gpus,
             pod={**around.pod, **{name: entries[name] for name in _POD if name in entries}},
         )
 
     def container(self, node: ConfigNode, around: _Around) -> Container | None:
         """What the container that starts here gives its commands; else that around it."""
-        starts = ("image", "build") if around.kind == "compose" else ("image",)
-        if around.kind and any(name in node.entries for name in starts):
-            return containers.of_service(node) if around.kind == "compose" else containers.of_pod(node, around.pod)
+        if around.kind == "compose" and _is_service(node):
+            return containers.of_service(node)
+        if around.kind == "kubernetes" and "image" in node.entries:
+            return containers.of_pod(node, around.pod)
         return around.container
 
     def exports(self, node: ConfigNode) -> Iterator[tuple[str, ConfigNode, int]]:
@@ -179,7 +185,7 @@ class _Walker:
         path = self.document.path
         fragment = ShellFragment(
             path, self.document.file, builder.build(path), around.in_container, around.container,
-            around.job.pods, around.job.slots,
+            around.job.pods, around.job.slots, around.gpus,
         )  # fmt: skip
         self.found.append(fragment)
 
@@ -245,6 +251,10 @@ def _kind(root: ConfigNode) -> str:
     if "services" in root.entries and "kind" not in root.entries:
         return "compose"
     return "kubernetes" if {"apiVersion", "kind"} <= root.entries.keys() else ""
+
+
+def _is_service(node: ConfigNode) -> bool:
+    return "image" in node.entries or "build" in node.entries
 
 
 def _folds(before: str, body: str) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from t4lint.sources import containers, disk
+from t4lint.sources import containers, disk, gpus
 from t4lint.sources.document import (
     FILLED_IN_EARLY,
     UNKNOWN_TEXT,
@@ -53,7 +53,7 @@ from t4lint.sources.shell_words import (
     Variable,
     text_of,
 )
-from t4lint.trace import Location
+from t4lint.trace import NOT_SAID, Location, Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -812,6 +812,7 @@ class _Shell:
             script=start.script.word.text or start.script.raw,
             file=self.stand_in(start, where) if program else file,
             program=program,
+            gpus=self.gpus(start, environment),
             arguments=tuple(token.word for token in start.arguments),
             environment=environment,
             launcher_flags=start.flags,
@@ -837,6 +838,12 @@ class _Shell:
     def around(self) -> Container | None:
         """The container that the whole text runs in."""
         return self.document.container if isinstance(self.document, ShellFragment) else None
+
+    def gpus(self, start: Start, environment: Mapping[str, Word]) -> Value:
+        """0 where something leaves the command without a GPU."""
+        given = self.document.gpus if isinstance(self.document, ShellFragment) else NOT_SAID
+        said = gpus.hidden(environment), gpus.on_cpu(start.launcher, start.flags), given
+        return next((value for value in said if value != NOT_SAID), NOT_SAID)
 
     def environment_word(self, variable: Variable, node: Node) -> Word:
         return self.word(variable.value, node) if variable.items is None else Word("", self.location(node))

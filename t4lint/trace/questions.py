@@ -211,7 +211,9 @@ def switched_on(value: Value) -> Fact:
 
 
 def uses_nccl(trace: Trace) -> bool:
-    """Only a program that names other backends for all of its process groups does not."""
+    """Only a program that names other backends for all of its process groups does not, or that has no GPU."""
+    if trace.target.gpu is None:
+        return False
     backends = [group.backend.it for group in trace.all(ProcessGroup)]
     return not backends or any(backend is None or "nccl" in str(backend) for backend in backends)
 

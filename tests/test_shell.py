@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import textwrap
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t4lint.engine import Options, check
 from t4lint.sources.document import Document, LaunchCommand, Word
 from t4lint.sources.shell import exports, launches
 from t4lint.sources.shell_words import calculate
@@ -452,3 +455,65 @@ def test_tests_of_known_words_are_decided(test: str, holds: bool) -> None:
 @pytest.mark.parametrize("test", ["[ -f x ]", "[[ $M == f* ]]", "[ $UNKNOWN = a ]", "grep -q x y"])
 def test_other_tests_take_both_sides(test: str) -> None:
     assert len(all_of(f"M=fast; if {test}; then python t.py yes; else python t.py no; fi")) == 2
+
+
+# --- what commands print -----------------------------------------------------------------------------------------
+
+# Each is what bash 5.2 makes of it: `test_bash_agrees` asks it.
+PRINTED = {
+    "$(expr 16 / 4)": "4",
+    "$(expr 2 \\* 3 + 1)": "7",
+    "$(echo 0,1,2 | tr ',' '\\n' | wc -l)": "3",
+    "$(echo '0 1' | wc -w)": "2",
+    "$(echo 0,1,2,3 | awk -F, '{print NF}')": "4",
+    "$(echo 0,1 | awk -F ',' '{ print NF }')": "2",
+    "$(echo VLLM | tr '[:upper:]' '[:lower:]')": "vllm",
+    "$(echo -n a b)": "a b",
+    "$(printf 0,1 | wc -l)": "0",
+}
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_what_a_known_command_prints(text: str) -> None:
+    assert arguments(f'python train.py "{text}"') == [PRINTED[text]]
+
+
+@pytest.mark.skipif(not shutil.which("bash") or not shutil.which("awk"), reason="needs bash and awk")
+def test_bash_agrees() -> None:
+    script = "\n".join(f'echo "{text}"' for text in PRINTED)
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == list(PRINTED.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$(jq .gpus a.json)",
+        "$(wc -l < hosts)",
+        "$(echo $UNKNOWN | wc -w)",
+        "$(expr 16 / $N)",
+        "$(echo a-z | tr a-z A-Z)",
+        "$(expr 1 / 0)",
+    ],
+)
+def test_what_other_commands_print_is_not_known(text: str) -> None:
+    assert arguments(f'python train.py "{text}"') == [None]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        "$(nvidia-smi -L | wc -l)", "$(nvidia-smi --list-gpus 2>/dev/null | wc -l)",
+        "$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)",
+        "$(python -c 'import torch; print(torch.cuda.device_count())')", "gpu",
+    ],
+)  # fmt: skip
+def test_one_process_for_each_gpu_is_what_the_target_has(count: str, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"torchrun --standalone --nproc_per_node={count} train.py\n")
+    (tmp_path / "train.py").write_text("import torch\n")
+    for target, processes in (("g4dn.12xlarge", 4), ("g4dn.xlarge", 1), ("t4", None)):
+        seen = check(
+            [tmp_path], Options(cwd=tmp_path, target=target, select=("more-processes-than-gpus",), show_trace=True)
+        )
+        (launch,) = [line for line in seen.trace if "Launch" in line]
+        assert (f"processes_per_node={processes}" in launch) is (processes is not None), launch

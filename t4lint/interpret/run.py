@@ -24,6 +24,7 @@ from t4lint.interpret.worlds import Segment
 from t4lint.libraries.configs import accelerate_config
 from t4lint.sources.document import Document, LaunchCommand, Word
 from t4lint.sources.launchers import some
+from t4lint.sources.shell_results import EACH_GPU
 from t4lint.trace import Event, Launch, Loader, Model, Origin, Value, unknown, whole_number
 
 
@@ -58,6 +59,7 @@ def interpret(
     written = accelerate_config(project, launch) if launch is not None else None
     if launch is not None and written is not None:
         launch = counted(launch, written)
+    launch = on_each_gpu(launch, target) if launch is not None else None
     machine = Machine(project, target, {**versions, **presumed}, arguments, environment_of(launch, project), launch)
     machine.presumed = frozenset(presumed)
     if written is not None:
@@ -95,6 +97,7 @@ def interpret_command(
     written = accelerate_config(project, launch)
     if written is not None:
         launch = counted(launch, written)
+    launch = on_each_gpu(launch, target)
     machine = Machine(project, target, versions, launch.arguments, environment_of(launch, project), launch)
     machine.gap(set(all_kinds(Event)) - {Launch}, "the program that is started is not in sight")
     return Interpretation(machine, [Segment([launch_draft(source, launch, written)], machine.gaps)])
@@ -111,6 +114,7 @@ def repeated(done: Interpretation, launch: LaunchCommand) -> Interpretation | No
     written = done.machine.globals.get("$accelerate config")
     if written is not None:
         launch = counted(launch, written)
+    launch = on_each_gpu(launch, done.machine.target)
     moved = launching.moves(done.machine.launch, launch)
     if moved is None:
         return None
@@ -272,6 +276,21 @@ def counted(launch: LaunchCommand, config: DictValue) -> LaunchCommand:
     if total.known and isinstance(total.it, int) and machines.known and isinstance(machines.it, int):
         per_node = Value(total.it // max(machines.it, 1), (*total.origins, *machines.origins))
     return replace(launch, nodes=some(machines), processes_per_node=some(per_node))
+
+
+def on_each_gpu(launch: LaunchCommand, target: Target) -> LaunchCommand:
+    """The launch with as many processes as the target shows GPUs, where the launcher starts one for each of them."""
+    each = launch.processes_per_node
+    if not each.unknown.endswith(EACH_GPU) or target.instance is None or not target.gpus:
+        return launch
+    count = target.gpus
+    visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        if not visible.text:
+            return launch
+        count = min(count, len([part for part in visible.text.split(",") if part.strip()]))
+    there = Origin("target", f"{target.gpus} GPU{'s' if target.gpus > 1 else ''} on {target.name}")
+    return replace(launch, processes_per_node=Value(count, (*each.origins, there)))
 
 
 def key_value(config: DictValue, name: str, default: object) -> Value:

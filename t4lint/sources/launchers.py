@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from t4lint.sources.document import Word
+from t4lint.sources.shell_results import EACH_GPU
 from t4lint.trace import NOT_SAID, Location, Origin, Value, unknown
 
 
@@ -378,9 +379,7 @@ def _deepspeed(start: Start, where: Location) -> tuple[Value, Value]:
     gpus = flags.get("num_gpus") or flags.get("num_accelerators")
     if gpus and gpus.text != "-1":
         return nodes, _number(gpus, "--num_gpus")
-    return nodes, unknown(
-        "deepspeed starts one process per GPU that is there", (Origin("default", "--num_gpus", where),)
-    )
+    return nodes, unknown(f"deepspeed starts {EACH_GPU}", (Origin("default", "--num_gpus", where),))
 
 
 def _fabric(start: Start, where: Location) -> tuple[Value, Value]:
@@ -398,7 +397,7 @@ def _llamafactory(environment: Mapping[str, Word], where: Location) -> tuple[Val
     found = _number(nodes, "NNODES") if nodes else _default(1, "NNODES", where, {})
     if each is not None:
         return found, _number(each, "NPROC_PER_NODE")
-    return found, unknown("llamafactory-cli starts one process for each GPU that is there")
+    return found, unknown(f"llamafactory-cli starts {EACH_GPU}")
 
 
 def _included(word: Word, text: str) -> tuple[Value, Value]:
@@ -490,6 +489,8 @@ def _number(word: Word, flag: str) -> Value:
         return Value(int(low), origins)
     if separator:
         return unknown(f"{flag} {text} leaves the number open", origins)
-    if text in ("gpu", "auto", "cpu", "xpu"):
+    if text in ("gpu", "auto"):
+        return unknown(f"{flag} {text} starts {EACH_GPU}", origins)
+    if text in ("cpu", "xpu"):
         return unknown(f"{flag} {text} starts one process per device that is there", origins)
     return unknown(f"{flag} {text} is not a number", origins)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from t4lint.sources.document import Word
 from t4lint.sources.launchers import Token
 from t4lint.sources.positions import Locator
+from t4lint.sources.shell_results import ALL_GPUS, counts_gpus, printed
 from t4lint.trace import Location
 
 if TYPE_CHECKING:
@@ -490,12 +491,36 @@ class Expander:
         return text if text is not None and re.fullmatch(r"-?\d{1,18}", text) else "?"
 
     def _substitution(self, node: Node, fields: _Fields, quoted: bool) -> None:
-        """The few commands that scripts find their own folder with; any other is not run."""
+        """The few commands that scripts find their own folder with, or count with; any other is not run."""
         folder = self._folder_of(node)
-        if folder is None:
-            fields.whole(self._unknown(node, f"`{self._short(node)}` is only known when it runs"))
+        pipeline = self._pipeline_of(node) if folder is None else None
+        text = folder.as_posix() if folder is not None else printed(pipeline) if pipeline else None
+        if text is not None:
+            piece = Piece(text, *self.code.span(node))
+            fields.whole(piece) if quoted else fields.split(piece)
+        elif pipeline and counts_gpus(pipeline):
+            fields.whole(self._unknown(node, ALL_GPUS))
         else:
-            fields.whole(Piece(folder.as_posix(), *self.code.span(node)))
+            fields.whole(self._unknown(node, f"`{self._short(node)}` is only known when it runs"))
+
+    def _pipeline_of(self, node: Node) -> list[list[str | None]] | None:
+        """The words of the commands of a pipeline, without what they say on stderr; None for what is more than that."""
+        found = []
+        inside = [child for child in node.named_children if child.type != "comment"]
+        if len(inside) == 1 and inside[0].type == "pipeline":
+            inside = list(inside[0].named_children)
+        elif len(inside) != 1:
+            return None
+        for child in inside:
+            if child.type == "redirected_statement":
+                command, *redirects = child.named_children
+                if any(not self.code.text(redirect).startswith("2>") for redirect in redirects):
+                    return None
+                child = command
+            if child.type != "command":
+                return None
+            found.append([text_of(word) for inner in child.named_children for word in self.words(inner)])
+        return found if all(found) else None
 
     def _folder_of(self, node: Node) -> Path | None:
         commands = [child for child in _flat(node) if child.type == "command"]

@@ -520,10 +520,13 @@ class Session:
             self.notes.append(
                 f"{launch.where.path}:{launch.where.line} was not followed: too many launches of {file.name}"
             )
-        # a program that is only ever tried without a GPU is judged for one as well, unless several processes share the CPUs
-        tried = any(launch.gpus != NOT_SAID and launch.launcher == "python" for launch in commands)
-        if not commands or (tried and all(launch.gpus != NOT_SAID for launch in commands)):
+        if not commands:
             self.run(file, None)
+        elif all(launch.gpus != NOT_SAID for launch in commands):
+            # a program that is only ever tried without a GPU is judged with one too, unless several processes share the CPUs
+            for launch in [launch for launch in commands[:MAX_LAUNCHES] if launch.launcher == "python"]:
+                shown = {name: word for name, word in launch.environment.items() if name != "CUDA_VISIBLE_DEVICES"}
+                self.run(file, replace(launch, environment=shown, gpus=NOT_SAID))
 
     def check_commands(self, file: Path) -> None:
         """The launch commands of a file whose programs are not in sight: what they say by themselves."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -620,3 +621,83 @@ def test_bytes_of_an_array() -> None:
     assert numpy.zeros((10, 84, 84, 4), dtype="uint8").nbytes == 10 * 84 * 84 * 4
     assert numpy.zeros((10, 3)).nbytes == 10 * 3 * 8
     assert torch.zeros(10, 3).nbytes == 10 * 3 * 4
+
+
+# --- what libraries took out, and what they pass ---------------------------------------------------------------------
+
+
+def gone() -> list[tuple[str, str]]:
+    """(library, name) of each name that the table calls gone, but methods of tokenizers."""
+    import csv
+
+    from t4lint.libraries.symbols import GONE_METHODS
+
+    with Path("rules/api/removed_arguments.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["takes"] == "symbol"]
+    return [(row["library"], row["argument"]) for row in rows if row["argument"] not in GONE_METHODS]
+
+
+@pytest.mark.parametrize(("library", "name"), gone())
+def test_a_name_that_is_called_gone_is_gone(library: str, name: str) -> None:
+    module = pytest.importorskip(library)
+    with pytest.raises((AttributeError, ImportError)):
+        getattr(module, name)
+
+
+def test_the_interpreter_knows_all_names_that_are_gone() -> None:
+    from t4lint.libraries.symbols import GONE
+
+    assert {f"{library}.{name}" for library, name in gone()} == GONE
+
+
+def test_tokenizers_have_lost_these_methods() -> None:
+    transformers = pytest.importorskip("transformers")
+    from t4lint.libraries.symbols import GONE_METHODS
+
+    for base in (transformers.PreTrainedTokenizer, transformers.PreTrainedTokenizerFast):
+        assert not [name for name in GONE_METHODS if hasattr(base, name)]
+
+
+@pytest.mark.parametrize("argument", ["use_auth_token", "resume_download", "use_flash_attention_2"])
+def test_loading_a_model_refuses_old_arguments(argument: str, tmp_path: Path) -> None:
+    """A model does; a configuration takes anything."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=9
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(TypeError, match=argument):
+        transformers.AutoModel.from_pretrained(tmp_path, **{argument: True})
+    transformers.AutoConfig.from_pretrained(tmp_path, **{argument: True})
+
+
+@pytest.mark.parametrize("method", ["compute_loss", "training_step", "log", "_get_train_sampler"])
+def test_the_trainer_passes_an_argument_that_older_overrides_do_not_take(method: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    base: Any = transformers.Trainer
+
+    class Old(base):  # type: ignore[misc]
+        pass
+
+    def compute_loss(self: Any, model: Any, inputs: Any, return_outputs: bool = False) -> Any:
+        return model(**inputs).loss
+
+    def training_step(self: Any, model: Any, inputs: Any) -> Any:
+        return model(**inputs).loss.detach()
+
+    def log(self: Any, logs: Any) -> None:
+        pass
+
+    def _get_train_sampler(self: Any) -> None:
+        return None
+
+    setattr(Old, method, locals()[method])
+    config = transformers.BertConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=9
+    )
+    model = transformers.BertForSequenceClassification(config)
+    args = transformers.TrainingArguments(str(tmp_path), report_to=[], max_steps=1, logging_steps=1, use_cpu=True)
+    trainer = Old(model, args, train_dataset=[{"input_ids": [1, 2], "labels": 0}] * 4)
+    with pytest.raises(TypeError):
+        trainer.train()

@@ -1769,6 +1769,18 @@ def forked(function: Value, processes: Value | None = None) -> Call:
     )
 
 
+def override(takes: bool, method: str = "compute_loss") -> Call:
+    """A method of an own Trainer."""
+    said = {"num_items_in_batch": Value(takes)}
+    return Call(where=at(8), role="override", function=f"transformers.Trainer.{method}", arguments=said)
+
+
+def gone(name: str, library: str = "transformers") -> Call:
+    """A name that not every version of a library has."""
+    said = {name.rpartition(".")[2]: Value(None)}
+    return Call(where=at(8), role="symbol", function=f"{library}.{name}", arguments=said)
+
+
 def takes_argument(name: str, function: str = "transformers.TrainingArguments", **fields: Any) -> Call:
     return Call(where=at(10), function=function, arguments={name: written("epoch")}, **fields)
 
@@ -1938,6 +1950,18 @@ CASES += [
         "own field",
         [NO],
         trace(takes_argument("group_by_length", accepts=Value(("group_by_length",)))),
+    ),
+    ("outdated-override", "unpinned", [YES], trace(override(False))),
+    ("outdated-override", "pinned", [YES], trace(override(False), transformers="5.2.0")),
+    ("outdated-override", "takes it", [NO], trace(override(True))),
+    ("outdated-override", "older", [NO], trace(override(False), transformers="4.44.2")),
+    ("outdated-override", "between", [MAYBE], trace(override(False), transformers="4.45.9")),
+    ("outdated-override", "another method", [], trace(override(False, "evaluate"))),
+    (
+        "removed-argument",
+        "a tokenizer",
+        [YES],
+        trace(gone("PreTrainedTokenizerBase.encode_plus"), transformers="5.2.0"),
     ),
     ("removed-argument", "another call", [], trace(takes_argument("tokenizer", "transformers.pipeline"))),
     ("removed-argument", "Trainer", [YES], trace(takes_argument("tokenizer", "transformers.Trainer"))),

@@ -4,7 +4,8 @@
 
 Recipes for T4s are often older than the libraries that a fresh notebook installs. transformers 5 and TRL took many
 arguments out; a call that still gives one ends at once with `TypeError: ... got an unexpected keyword argument`. Names went as well:
-`from transformers import AdamW` is an ImportError. That is no matter of the GPU, but it is the first thing that happens on it.
+`from transformers import AdamW`, `from datasets import load_metric` or `from trl import PPOTrainer` is an ImportError, and a
+tokenizer's `encode_plus` an AttributeError. That is no matter of the GPU, but it is the first thing that happens on it.
 
 ## How to fix it
 
@@ -20,9 +21,9 @@ takes all of its arguments, as likely. Arguments that the project's own subclass
 
 ## Sources
 
-* transformers wheels 4.30 to 5.24 and trl wheels 0.7 to 1.16, pytorch-lightning wheels 1.2 to 2.6; the errors were run on
-  transformers 5.24, trl 1.16 and lightning 2.6. Each
-  row of the table beside this rule names its own; unsloth 2025.12 `trainer.py` for the names that it still takes
+* transformers wheels 4.30 to 5.24, trl wheels 0.7 to 1.16, datasets wheels 2.21 to 5.2, pytorch-lightning wheels 1.2 to 2.6; the
+  errors were run on transformers 5.24, trl 1.16, datasets 5.2 and lightning 2.6. Each row of the table beside this rule names its
+  own; unsloth 2025.12 `trainer.py` for the names that it still takes
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from ._argument_tables import named, takes, written
 
 # Two packages of the same library, with the same versions.
 PACKAGES = {"lightning": ("lightning", "pytorch-lightning")}
+TOKENIZER = "transformers.PreTrainedTokenizerBase."
 SHOWN = 4  # arguments that a message names
 
 
@@ -135,7 +137,9 @@ def _words(call: Call, rows: Sequence[Row]) -> dict[str, object]:
         if row.replacement
     ]
     versions = sorted({row.removed_in for row in rows}, key=release)
-    if call.role == "symbol":
+    if call.role == "symbol" and call.function.startswith(TOKENIZER):
+        text = f"A tokenizer of `{rows[0].library}` has no {listed} any more"
+    elif call.role == "symbol":
         text = f"`{rows[0].library}` has no {listed} any more"
     else:
         text = f"{listed} {'is no argument' if len(rows) == 1 else 'are no arguments'} of `{named(call)}` any more"

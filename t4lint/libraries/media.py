@@ -9,6 +9,7 @@ from typing import Any
 
 from t4lint.interpret.values import Abstract, Const, Function, ListValue, Object, Unknown
 from t4lint.libraries.api import Arguments, Call, calls, methods
+from t4lint.libraries.symbols import GONE_METHODS, say_symbol
 from t4lint.trace import Call as CallEvent
 
 # functions that read a file and decode it
@@ -109,6 +110,8 @@ def tokenized(call: Call) -> Unknown:
 
 @methods("tokenizer", "__call__", "encode", "encode_plus", "batch_encode_plus", "tokenize", "apply_chat_template")
 def tokenizer_call(call: Call) -> Abstract:
+    if call.name.rpartition(".")[2] in GONE_METHODS:
+        say_symbol(call, "transformers", f"PreTrainedTokenizerBase.{call.name.rpartition('.')[2]}")
     arguments = {name: call.machine.resolve(value) for name, value in call.arguments.keywords.items()}
     call.machine.emit(CallEvent, "tokenize", function="tokenizer", arguments=arguments)
     encoded = tokenized(call)
@@ -188,6 +191,8 @@ def processor_attribute(call: Call) -> Abstract:
 
 @methods("tokenizer", "*")
 def tokenizer_method(call: Call) -> Abstract:
+    if call.name.rpartition(".")[2] in GONE_METHODS:
+        say_symbol(call, "transformers", f"PreTrainedTokenizerBase.{call.name.rpartition('.')[2]}")
     return Unknown("a value of a tokenizer", varies=bool(call.machine.loops))
 
 

@@ -122,10 +122,6 @@ def trained_dtypes(m: Any, model: Any, config: Abstract, upcast: Abstract | None
 def prepared(call: Call) -> Abstract:
     """The base is frozen, and what is not quantized in it becomes float32."""
     m = call.machine
-    if call.name.endswith("int8_training"):  # its older name
-        from t4lint.libraries.transformers import say_symbol
-
-        say_symbol(call, "peft", "prepare_model_for_int8_training")
     model = call.argument("model", 0)
     if isinstance(model, Object) and model.kind == "module":
         cast = Const("float32", (m.here("derived", "prepare_model_for_kbit_training casts to float32"),))

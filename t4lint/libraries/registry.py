@@ -25,6 +25,7 @@ from t4lint.interpret.values import (
     Tensor,
     Unknown,
 )
+from t4lint.libraries import symbols
 from t4lint.libraries.api import ALIASES, ATTRIBUTES, CALLS, METHODS, Arguments, Call
 from t4lint.trace import release
 
@@ -113,6 +114,8 @@ NEWEST = {
     "triton": "3.9.0",
 }
 
+SHEDDING = ("transformers.", "trl.", "datasets.", "peft.")  # libraries with names that are gone: symbols.py
+
 # NVIDIA archived apex's amp; programs that try it guard the import, and current wheels do not exist.
 ABSENT = frozenset({"apex"})
 
@@ -195,6 +198,8 @@ def call_symbol(m: Any, name: str, arguments: Arguments) -> Abstract:
     call = Call(m, name, arguments, None)
     if "$settings" in m.globals and name.partition(".")[0] not in HARMLESS:
         handed_settings(m, name, arguments)
+    if name.startswith(SHEDDING):
+        symbols.say_gone(call)
     handler = CALLS.get(name)
     short = name.rpartition(".")[2]
     if handler is not None:

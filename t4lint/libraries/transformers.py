@@ -19,6 +19,7 @@ from t4lint.interpret.values import (
     Class,
     Const,
     DictValue,
+    Function,
     Instance,
     ListValue,
     Object,
@@ -444,30 +445,9 @@ def class_of(call: Call) -> str:
     return str(call.name.rpartition(".")[0].rpartition(".")[2])
 
 
-# names that transformers 4 had and 5 has not: a program that uses one ends where it imports it
-GONE = frozenset({"AdamW", "AutoModelWithLMHead", "AutoModelForVision2Seq"}) | {
-    f"{name}FeatureExtractor"
-    for name in (
-        "ViT", "Segformer", "Detr", "Beit", "CLIP", "ConvNext", "DeiT", "DPT", "VideoMAE", "Yolos", "Donut", "LayoutLMv2", "LayoutLMv3",
-        "MaskFormer", "Vilt",
-    )
-}  # fmt: skip
-
-
-def say_symbol(call: Call, library: str, name: str) -> None:
-    """A name of a library is used that not every version has; not where the import may have another way out."""
-    from t4lint.libraries.torch_distributed import mentioned
-
-    if not mentioned(call.machine, "ImportError", "AttributeError"):
-        call.machine.emit(CallEvent, "symbol", function=f"{library}.{name}", arguments={name: Const(None)})
-
-
 @calls("transformers.*")
 def anything(call: Call) -> Abstract:
     last = call.name.rpartition(".")[2]
-    name = class_of(call) if last in ("from_pretrained", "from_config") else last
-    if name in GONE and call.name.count(".") <= 2:
-        say_symbol(call, "transformers", name)
     if last == "from_pretrained" and is_model_class(class_of(call)):
         return load_model(call, class_of(call))
     if last == "from_config" and is_model_class(class_of(call)):
@@ -845,11 +825,44 @@ def trainer(call: Call) -> Abstract:
 def trainer_subclass(call: Call) -> Abstract:
     """A project's Trainer: unless it replaces the loop, it trains as the library's does."""
     cls: Class = call.receiver
+    say_overrides(call.machine, cls)
     built = build_trainer(call.machine, call.name, call.arguments)
     for name in ("train", "training_step", "get_train_dataloader", "_inner_training_loop"):
         if cls.find(name) is not None:
             built.attributes["$replaced"] = Const(name)
     return built
+
+
+# methods of the Trainer that it calls with an argument which older versions did not have: the argument, and how many there are
+OVERRIDDEN = {
+    "compute_loss": ("num_items_in_batch", 0), "training_step": ("num_items_in_batch", 4), "log": ("start_time", 3),
+    "_get_train_sampler": ("train_dataset", 2),
+}  # fmt: skip
+OWN_LOOP = (
+    "train",
+    "_inner_training_loop",
+)  # what replaces the calls of the others; a step of one's own calls the loss itself
+
+
+def say_overrides(m: Any, cls: Class) -> None:
+    """Which arguments the methods take that a project's own Trainer overrides; a keyword, or one more by position."""
+    for name, (argument, count) in OVERRIDDEN.items():
+        method = cls.find(name)
+        instead = (*OWN_LOOP, "training_step") if name == "compute_loss" else OWN_LOOP
+        if not isinstance(method, Function) or any(cls.find(own) is not None for own in instead):
+            continue
+        taken = method.node.args
+        names = [it.arg for it in (*taken.posonlyargs, *taken.args)]
+        many = taken.vararg is not None or len(names) >= count
+        takes = (
+            many
+            if count
+            else taken.kwarg is not None or argument in names or argument in [it.arg for it in taken.kwonlyargs]
+        )
+        with m.at(method.source, method.node):
+            m.emit(
+                CallEvent, "override", function=f"transformers.Trainer.{name}", arguments={argument: Const(bool(takes))}
+            )
 
 
 def build_trainer(m: Any, name: str, arguments: Arguments) -> Object:

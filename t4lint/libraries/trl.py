@@ -12,7 +12,13 @@ from t4lint.libraries import signatures
 from t4lint.libraries.api import Arguments, Call, calls
 from t4lint.libraries.flags import Flags, override
 from t4lint.libraries.torch import inner
-from t4lint.libraries.transformers import bits_and_bytes_config, build_arguments, build_trainer, model_object
+from t4lint.libraries.transformers import (
+    bits_and_bytes_config,
+    build_arguments,
+    build_trainer,
+    model_object,
+    say_overrides,
+)
 from t4lint.trace import Engine
 
 CONFIGS = (
@@ -50,6 +56,8 @@ def config_subclass(call: Call) -> Abstract:
 def trainer(call: Call) -> Abstract:
     """A trainer; a model given by its name is loaded here, in float32 since trl 0.27."""
     m = call.machine
+    if isinstance(call.receiver, Class):
+        say_overrides(m, call.receiver)
     built = build_trainer(m, call.name, call.arguments)
     model = built.attributes["model"]
     if isinstance(model, Const) and isinstance(model.value, str):

@@ -32,12 +32,12 @@ from t4lint.rule import Candidate, rule
 from t4lint.trace import Call, Fact, Trace, Value, release
 from t4lint.trace.questions import first_of_each
 
-# method → (passed since this version, not yet in this one, what to write)
+# method → (passed since this version, not yet in this one)
 SINCE = {
-    "compute_loss": ("4.46.0", "4.45.2", "**kwargs"),
-    "training_step": ("4.46.0", "4.45.2", "num_items_in_batch=None"),
-    "log": ("4.47.0", "4.46.3", "start_time=None"),
-    "_get_train_sampler": ("4.52.4", "4.51.3", "train_dataset=None"),
+    "compute_loss": ("4.46.0", "4.45.2"),
+    "training_step": ("4.46.0", "4.45.2"),
+    "log": ("4.47.0", "4.46.3"),
+    "_get_train_sampler": ("4.52.4", "4.51.3"),
 }
 
 
@@ -46,7 +46,7 @@ SINCE = {
     severity="error",
     summary="An own Trainer's method lacks an argument that the library passes",
     message="transformers passes `{argument}` to `{method}` since {version}, which this method does not take: a TypeError at {when}.",
-    help="Add `{parameter}` to its parameters.",
+    help="Let the method take it: `**kwargs` in `compute_loss`, one parameter more, with a default, in the others.",
     triggers=tuple(f"def {name}" for name in SINCE),
     reads=(Call,),
     dates=True,
@@ -58,13 +58,13 @@ def outdated_override(trace: Trace) -> Iterator[Candidate]:
         if call.role != "override" or method not in SINCE:
             continue
         argument, taken = next(iter(call.arguments.items()))
-        since, before, parameter = SINCE[method]
+        since, before = SINCE[method]
         yield Candidate(
             call,
             _passed(pinned, since, before) & taken.equals(False),
             severity="note" if pinned is None else None,
             words={
-                "argument": argument, "method": method, "version": ".".join(since.split(".")[:2]), "parameter": parameter,
+                "argument": argument, "method": method, "version": ".".join(since.split(".")[:2]),
                 "when": "the first log" if method == "log" else "the first step",
             },
             written_for={} if pinned is not None else {"transformers": (before, True)},

@@ -60,6 +60,16 @@ class TestOtherAccelerators:
         assert found(tmp_path, "plain.py") == [("plain.py", 3, "bf16-mixed-precision")]
         assert found(tmp_path, "vendored/base.py") == []
 
+    def test_a_program_that_only_measures_with_jax_trains_in_torch(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text(
+            "import jax\nimport torch\n\nmodel = torch.nn.Linear(8, 8).cuda()\n"
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+            "for _ in range(9):\n"
+            '    loss = model(torch.randn(2, 8, device="cuda")).sum()\n'
+            "    loss.backward()\n    optimizer.step()\n"
+        )
+        assert found(tmp_path) == [("train.py", 7, "fp32-training")]
+
 
 class TestCollector:
     def test_its_settings_are_as_before_after_a_check(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

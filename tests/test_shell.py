@@ -442,6 +442,8 @@ def test_a_loop_over_known_words_is_a_launch_each() -> None:
         ('[ "$M" = fast ]', True),
         ("[[ $M == slow ]]", False),
         ("[[ $M != slow && -n $M ]]", True),
+        ("[[ 0 > 0 ]]", False),
+        ("[[ $M > a ]]", True),
         ("[ $N -gt 1 ]", True),
         ("[ -z $M ]", False),
         ("! [ $M = fast ]", False),

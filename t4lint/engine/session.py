@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -36,7 +36,7 @@ from t4lint.sources.document import Document, LaunchCommand, ShellFragment
 from t4lint.sources.files import LARGEST, display_path, find, kind_of, read
 from t4lint.sources.gate import Gate
 from t4lint.suppress import MARK
-from t4lint.trace import NOT_SAID, Location
+from t4lint.trace import NOT_SAID, Backward, Location
 
 if TYPE_CHECKING:
     from t4lint.interpret.machine import Machine
@@ -623,7 +623,7 @@ class Session:
                 notebook = self.notebooks.get(source.document.file)
                 if notebook is not None or source.document.positions is None:
                     self.sources[source.path] = notebook.listing if notebook is not None else source.document.text
-        if not OTHER_ACCELERATORS.isdisjoint(result.machine.imported):
+        if trained_elsewhere(result.machine.imported, result.segments):
             self.note_elsewhere(file)
             return
         if self.options.show_trace:
@@ -728,6 +728,13 @@ class Session:
         own = inline(self.data.get(script, ""))
         found = {**ranges, **pinned, **own, **pins, **self.near(script).options.versions}
         return {name: version for name, version in found.items() if version}
+
+
+def trained_elsewhere(imported: Collection[str], segments: Sequence[Segment]) -> bool:
+    """Does a run train on a TPU or with jax? A program that goes backward in torch may use jax for what it measures."""
+    if "torch_xla" in imported or OTHER_ACCELERATORS.isdisjoint(imported):
+        return "torch_xla" in imported
+    return not any(draft.kind is Backward for segment in segments for draft in segment.drafts)
 
 
 def run_info(file: Path, launch: LaunchCommand | None, versions: Mapping[str, str], cwd: Path) -> RunInfo:

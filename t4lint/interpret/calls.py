@@ -107,15 +107,18 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
 
 def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstract | None = None) -> Abstract:
     """Enter a function of the project; its result, or unknown beyond the budget."""
-    from t4lint.interpret.machine import MAX_DEPTH, MAX_ENTRIES, Frame
+    from t4lint.interpret.machine import MAX_DEPTH, MAX_ENTRIES, MAX_SMALL_ENTRIES, Frame
 
     key = id(function.node)
     m.entered.add(key)
     active = sum(1 for frame in m.frames if frame.function is not None and frame.function.node is function.node)
-    if len(m.frames) >= MAX_DEPTH or active >= 2 or m.entries.get(key, 0) >= MAX_ENTRIES:
+    often = m.entries.get(key, 0)
+    if often >= MAX_ENTRIES and not (often < MAX_SMALL_ENTRIES and is_small(function)):
+        often = MAX_SMALL_ENTRIES
+    if len(m.frames) >= MAX_DEPTH or active >= 2 or often >= MAX_SMALL_ENTRIES:
         m.notes.append(f"{function.name} was not entered again")
         return beyond(m, function, arguments, receiver)
-    m.entries[key] = m.entries.get(key, 0) + 1
+    m.entries[key] = often + 1
     scope = Scope(function.scope)
     static = any(isinstance(d, Symbol) and d.name == "builtins.staticmethod" for d in function.decorators)
     if receiver is not None and not static:
@@ -143,6 +146,19 @@ def enter(m: Machine, function: Function, arguments: Arguments, receiver: Abstra
         m.frames.pop()
         m.path, m.control, m.grad, m.choosing, m.last = path, control, grad, choosing, last
         del m.regions[regions:]
+
+
+def is_small(function: Function) -> bool:
+    """A few statements without a loop: what registers a class, looks a setting up, or names a rank."""
+    if isinstance(function.node, ast.Lambda):
+        return True
+    nodes = list(ast.walk(function.node))
+    if any(isinstance(node, (ast.For, ast.While, ast.AsyncFor)) for node in nodes):
+        return False
+    return sum(isinstance(node, ast.stmt) for node in nodes) <= MAX_SMALL
+
+
+MAX_SMALL = 12  # statements
 
 
 def _result(m: Machine, frame: object, completion: object) -> Abstract:

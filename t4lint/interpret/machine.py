@@ -43,6 +43,7 @@ MAX_HEARD = 20_000  # library calls that are kept for who asks
 MAX_STEPS = 400_000  # expressions and statements in one run
 MAX_DEPTH = 40  # nested calls into project functions
 MAX_ENTRIES = 40  # entries into one function
+MAX_SMALL_ENTRIES = 300  # entries into one of a few statements
 MAX_LEAVES = 8  # possible values of one value
 MAX_EVENTS = 20_000
 
@@ -212,6 +213,12 @@ class Machine:
             self.logs[-1].append((mapping, key, mapping.get(key, MISSING)))
         mapping[key] = value
 
+    def erase(self, mapping: Any, key: Any) -> None:
+        if key in mapping:
+            if self.logs:
+                self.logs[-1].append((mapping, key, mapping[key]))
+            del mapping[key]
+
     def captured(self, run: Callable[[], Any]) -> tuple[Any, dict[tuple[int, Any], tuple[Any, Any]]]:
         """Run something, roll its writes back, and return its result with the final state of what it wrote."""
         self.logs.append([])
@@ -264,6 +271,8 @@ class Machine:
         for (_, key), (mapping, value) in writes.items():
             if value is not MISSING:
                 self.write(mapping, key, value)
+            else:
+                self.erase(mapping, key)
 
     def merge(self, test: str, yes: Mapping[Any, Any], no: Mapping[Any, Any]) -> None:
         for slot in [*yes, *(slot for slot in no if slot not in yes)]:

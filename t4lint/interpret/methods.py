@@ -57,6 +57,8 @@ def attribute(m: Machine, receiver: Abstract, name: str) -> Abstract:
         return registry.tensor_attribute(m, receiver, name)
     if isinstance(receiver, Const):
         return constant_attribute(receiver, name)
+    if isinstance(receiver, Function) and name in ("__name__", "__qualname__"):
+        return Const(receiver.name)
     if isinstance(receiver, (ListValue, DictValue, Function, Bound, Partial)):
         return Bound(receiver, name)
     if isinstance(receiver, Unknown):

@@ -324,10 +324,7 @@ def _delete(m: Machine, node: ast.Delete) -> Completion:
             receiver = m.resolve(expressions.evaluate(m, target.value))
             index = expressions.index_of(m, target)
             if isinstance(receiver, DictValue) and isinstance(index, Const) and index.value in receiver.items:
-                items = {key: item for key, item in receiver.items.items() if key != index.value}
-                for key in list(receiver.items):
-                    if key not in items:
-                        m.write(receiver.items, key, Unknown("deleted"))
+                m.erase(receiver.items, index.value)
     return None
 
 

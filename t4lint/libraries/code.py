@@ -165,14 +165,27 @@ def spec_from_file(call: Call) -> Abstract:
     return Object("module spec", "importlib.machinery.ModuleSpec", {"$path": call.argument("location", 1)})
 
 
+@calls("importlib.machinery.SourceFileLoader")
+def source_loader(call: Call) -> Abstract:
+    return Object("module loader", call.name, {"$path": call.argument("path", 1)})
+
+
 @calls("importlib.util.module_from_spec")
 def module_from_spec(call: Call) -> Abstract:
+    return module_of(call.machine, call.argument("spec", 0))
+
+
+@methods("module loader", "load_module")
+def load_module(call: Call) -> Abstract:
+    return module_of(call.machine, call.receiver)
+
+
+def module_of(m: Any, spec: Abstract) -> Abstract:
+    """The module of a file that a specification or a loader names."""
     from t4lint.interpret.imports import load
     from t4lint.libraries.configs import find_file
     from t4lint.libraries.paths import text_of
 
-    m = call.machine
-    spec = call.argument("spec", 0)
     path = m.resolve(spec.attributes.get("$path") or NONE) if isinstance(spec, Object) else NONE
     text = text_of(path)
     file = find_file(m, text) if text is not None else None

@@ -370,6 +370,16 @@ def _is_a(value: Abstract, option: Abstract) -> bool | None:
     return None
 
 
+@calls("builtins.callable")
+def is_callable(call: Call) -> Abstract:
+    value = call.argument("object", 0)
+    if isinstance(value, (Function, Class, Bound, Partial)) or getattr(value, "name", "").startswith("builtins."):
+        return Const(True)
+    if isinstance(value, (Const, ListValue, DictValue)):
+        return Const(False)
+    return unknown_from("callable", value)
+
+
 @calls("builtins.hasattr")
 def has_attribute(call: Call) -> Abstract:
     value, name = call.argument("object", 0), call.argument("name", 1)
@@ -646,11 +656,44 @@ def list_method(call: Call) -> Abstract:
             return taken
     if name == "copy":
         return ListValue(receiver.items, receiver.kind, receiver.complete)
+    if name == "index":
+        return place_in(m, receiver, m.resolve(first) if first is not None else NONE)
+    if (
+        name in ("sort", "reverse")
+        and receiver.complete
+        and not call.arguments.keywords
+        and (ordered := in_order(m, receiver, name)) is not None
+    ):
+        m.write(receiver.state, "items", ordered)
+        return NONE
     if name == "clear":
         m.write(receiver.state, "items", ())
         return NONE
     m.write(receiver.state, "complete", False)
     return element_of(m, receiver)
+
+
+def place_in(m: Any, receiver: ListValue, wanted: Abstract) -> Abstract:
+    """`names.index(name)`"""
+    items = [m.resolve(item) for item in receiver.items]
+    if isinstance(wanted, Const) and receiver.complete and all(isinstance(item, Const) for item in items):
+        values = [item.value for item in items if isinstance(item, Const)]
+        if wanted.value in values:
+            return Const(values.index(wanted.value), wanted.origins)
+    return unknown_from("index", receiver, wanted)
+
+
+def in_order(m: Any, receiver: ListValue, how: str) -> tuple[Abstract, ...] | None:
+    """The elements after `sort()` or `reverse()`; None where their order is not known."""
+    if how == "reverse":
+        return tuple(reversed(receiver.items))
+    items = [item for item in map(m.resolve, receiver.items) if isinstance(item, Const)]
+    if len(items) != len(receiver.items) or len({type(item.value) for item in items}) > 1:
+        return None
+    try:
+        return tuple(sorted(items, key=lambda item: item.value))
+    except TypeError:
+        return None
 
 
 @methods("dict", "get", "setdefault", "pop")
@@ -659,7 +702,10 @@ def dict_get(call: Call) -> Abstract:
     key = call.argument("key", 0)
     if isinstance(key, Const) and hashable(key.value):
         if key.value in receiver.items:
-            return receiver.items[key.value]
+            found = receiver.items[key.value]
+            if call.name.endswith("pop"):
+                call.machine.erase(receiver.items, key.value)
+            return found
         if receiver.complete:
             default = call.argument("default", 1)
             if call.name.endswith("setdefault"):

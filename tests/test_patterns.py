@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
@@ -13,12 +12,7 @@ from t4lint.libraries import patterns
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a*)*b", "a*a*a*a*b", "(a|a?)+b", "x" * 100, "("])
 def test_what_could_take_long_is_not_tried(pattern: str) -> None:
-    started = time.process_time()
-    found = patterns.compiled(Const(pattern), Const("a" * 199))
-    if found is not None:
-        found.search("a" * 199)
-    assert time.process_time() - started < 5
-    assert pattern not in ("(a+)+$", "(a*)*b", "a*a*a*a*b") or found is None
+    assert patterns.compiled(Const(pattern), Const("a" * 199)) is None
 
 
 @pytest.mark.parametrize("pattern, by, text", [("^np.", "numpy.", "np.random"), (r"\s", "", "a b"), ("(", "", "a")])

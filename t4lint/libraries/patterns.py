@@ -11,7 +11,7 @@ from t4lint.libraries.api import Call, calls, methods
 # A pattern may take time that grows fast with its text: only short texts, and patterns that repeat little, are tried.
 MAX_PATTERN, MAX_TEXT, MAX_REPEATS = 60, 200, 2
 REPEATS = re.compile(r"[*+?{]")
-NESTED = re.compile(r"[*+?}]\)+[*+?{]")
+NESTED = re.compile(r"[*+?}][^()]*\)+[*+?{]")
 
 
 def compiled(pattern: Abstract, text: Abstract) -> re.Pattern[str] | None:

@@ -210,6 +210,8 @@ def bind_parameters(m: Machine, function: Function, arguments: Arguments, scope:
 
 
 def missing(m: Machine, function: Function, name: str, arguments: Arguments) -> Abstract:
+    if function.decorators and (given := registry.provided(m, function, name)) is not None:
+        return given
     if arguments.uncalled and name in function.defaults:
         return with_origin(function.defaults[name], PRESUMED)
     if arguments.uncalled:

@@ -357,6 +357,8 @@ def _is_a(value: Abstract, option: Abstract) -> bool | None:
         return False if isinstance(value, (Const, ListValue, DictValue, Tensor)) else None
     name = option.name if isinstance(option, Symbol) else ""
     short = name.removeprefix("builtins.")
+    if isinstance(value, (Const, ListValue, DictValue)) and name.rpartition(".")[2] in ("Mapping", "MutableMapping"):
+        return isinstance(value, DictValue)
     if isinstance(value, Const) and name:
         return isinstance(value.value, PYTHON_TYPES[short]) if short in PYTHON_TYPES else name == "builtins.object"
     if isinstance(value, ListValue) and short in ("list", "tuple", "set", "dict", "str", "int", "float"):

@@ -73,6 +73,7 @@ MODELS = {
     "submitit": ("submitit",),
     "ray": ("torch", "torch_data", "ray"),
     "ignite": ("torch", "ignite"),
+    "sacred": ("python", "sacred"),
     "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.
@@ -424,6 +425,13 @@ def enter_command(m: Any, function: Function) -> Abstract:
 
 
 # --- instances of project classes that derive from library classes ------------------------------------------------
+
+
+def provided(m: Any, function: Function, name: str) -> Abstract | None:
+    """What a decorator fills in for an argument that the caller does not give."""
+    from t4lint.libraries import sacred
+
+    return sacred.provided(m, function, name)
 
 
 def handed(function: Function) -> tuple[Abstract, ...]:

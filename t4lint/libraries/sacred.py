@@ -84,7 +84,7 @@ def other(call: Call) -> Abstract:
 def start(m: Any, owner: Object) -> Abstract:
     """Run the main function with what the configuration and the command line give."""
     main = owner.attributes["$main"]
-    return m.call(main, Arguments()) if isinstance(main, Function) else NONE  # type: ignore[no-any-return]
+    return m.call(main, Arguments()) if isinstance(main, Function) else NONE
 
 
 def configuration(m: Any, owner: Object) -> DictValue:

@@ -512,6 +512,9 @@ def test_folders_of_a_workspace_have_their_own_settings_and_paths(tmp_path: Path
             first = await diagnosed(client, opened(client, one / "train.py", LOADER))
             assert first and RULE not in {it.code for it in first} and "T4" in first[0].message
             second = await diagnosed(client, opened(client, two / "train.py", LOADER))
+            for place, name in ((one, "t4"), (two, "l4"), (two / "train.py", "l4")):
+                asked = types.ExecuteCommandParams("t4lint.server.target", [uri_of(place)])
+                assert await client.workspace_execute_command_async(asked) == name
             assert RULE in {it.code for it in second} and all("T4" not in it.message for it in second)
 
     asyncio.run(run())

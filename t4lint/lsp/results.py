@@ -12,6 +12,7 @@ from t4lint import baseline
 from t4lint.asked import Asked, Flags
 from t4lint.devices import UnknownTarget, find_target
 from t4lint.engine import Options, check, recheck, text_of
+from t4lint.engine.options import near
 from t4lint.findings import Finding, Problem, Report
 from t4lint.fit import Fit, fit
 from t4lint.fix.loop import apply, prove
@@ -136,6 +137,12 @@ def results_of(path: Path, root: Path, texts: Mapping[Path, str], wishes: Wishes
         problems = asked.rule_problems() or (Problem("", str(error)),)
         return Results(path, options, _nothing(options, problems))
     return Results(path, options, _baselined(report, root, wishes), tuple(watched.arguments.values()))
+
+
+def target_of(path: Path, root: Path, wishes: Wishes) -> str:
+    """What a document is checked for."""
+    nearest = Nearest()
+    return near(Asked(wishes.flags(), nearest.loaded(path.parent), nearest, root).options(), path).target
 
 
 def fixed(results: Results, findings: tuple[Finding, ...]) -> Mapping[str, str]:

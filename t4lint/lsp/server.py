@@ -42,7 +42,7 @@ from t4lint.lsp.buffers import (
 from t4lint.lsp.diagnostics import Documents, Shown, problem_diagnostics, shown
 from t4lint.lsp.lens import lenses, lenses_after
 from t4lint.lsp.places import touch
-from t4lint.lsp.results import Results, Wishes, fits_of, results_of
+from t4lint.lsp.results import Results, Wishes, fits_of, results_of, target_of
 from t4lint.lsp.texts import workspace_like
 
 T = TypeVar("T")
@@ -53,7 +53,6 @@ CALM = 0.2  # seconds without changes of files on disk before what is open is lo
 NOTEBOOK = ".ipynb"
 BULB = types.CodeActionTriggerKind.Automatic
 SECTION = "t4lint"  # of the editor's settings
-LANGUAGES = ("python", "shellscript", "dockerfile", "makefile", "yaml", "json", "markdown")
 NOTEBOOKS = types.NotebookDocumentSyncOptions(
     notebook_selector=[
         types.NotebookDocumentFilterWithNotebook(
@@ -312,6 +311,17 @@ def _registrations(workspace: types.WorkspaceClientCapabilities | None) -> Itera
         yield types.Registration("t4lint-settings", types.WORKSPACE_DID_CHANGE_CONFIGURATION, section)
 
 
+@server.feature(types.SHUTDOWN)
+def shutdown(ls: Server, _: None) -> None:
+    """Nothing is looked at any more. pygls would stumble over the questions that are still open (2.1: it changes what it walks)."""
+    for task in ls.timers.values():
+        task.cancel()
+    open_now = list(ls.protocol._request_futures.items())
+    for number, future in open_now:
+        if number != ls.protocol.msg_id:
+            future.cancel()
+
+
 @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
 async def configuration_changed(ls: Server, params: types.DidChangeConfigurationParams) -> None:
     given = params.settings
@@ -349,13 +359,8 @@ async def folders_changed(ls: Server, params: types.DidChangeWorkspaceFoldersPar
 
 
 @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-async def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
-    ls.board.refresh([params.text_document.uri])
-    touched(ls, params.text_document.uri)
-
-
 @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-async def edited(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
+async def edited(ls: Server, params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams) -> None:
     touched(ls, params.text_document.uri)
 
 
@@ -414,6 +419,7 @@ async def pull(ls: Server, params: types.DocumentDiagnosticParams) -> types.Docu
     by_uri = ls.diagnostics(results)
     own = [it for name, found in by_uri.items() if unquote(name) == unquote(uri) for it in found]
     ls.board.put(path, {name: found for name, found in by_uri.items() if unquote(name) != unquote(uri)})
+    ls.board.refresh([uri])  # what had been sent for it before it was open gives way to the answer
     result = f"{ls.generation}:{hash(stamp(ls.workspace))}"
     return types.RelatedFullDocumentDiagnosticReport(own, result_id=result)
 
@@ -555,6 +561,14 @@ def targets(ls: Server) -> list[dict[str, str]]:
     from t4lint.report.page import target_rows
 
     return [{"name": name, "description": ", ".join(filter(None, rest))} for name, *rest in target_rows(known())]
+
+
+@server.command("t4lint.server.target")
+async def target(ls: Server, uri: str) -> str:
+    """What a document, or a folder of the workspace, is checked for."""
+    path = file_at(uri) or ls.path_at(uri) or Path.cwd()
+    path = path / "train.py" if path in folders(ls.workspace) else path
+    return await ls.away(target_of, path, root_of(path, ls.workspace), ls.wishes)
 
 
 @server.command("t4lint.server.checkWorkspace")

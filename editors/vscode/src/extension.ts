@@ -3,13 +3,14 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
+import { LanguageClient, type LanguageClientOptions, type Middleware, type ServerOptions, vsdiag } from "vscode-languageclient/node";
 import { t4lint } from "./command";
 import { offerInstall } from "./install";
-import { type Found, findInterpreter } from "./interpreter";
+import { configured, type Found, findInterpreter, onChosen } from "./interpreter";
 import { Pages } from "./pages";
 import { type Finding, Verdicts } from "./verdicts";
 
+const PROJECT = "What the settings of the project say"; // of the targets
 const LANGUAGES = ["python", "shellscript", "yaml", "json", "dockerfile", "makefile"];
 
 let client: LanguageClient | undefined;
@@ -18,6 +19,9 @@ let log: vscode.LogOutputChannel;
 let status: vscode.StatusBarItem;
 let pages: Pages;
 let verdicts: Verdicts;
+let memory: vscode.Memento;
+/** Starts and stops of the server, one after the other. */
+let turn: Promise<void> = Promise.resolve();
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   log = vscode.window.createOutputChannel("t4lint", { log: true });
@@ -25,10 +29,13 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   status.name = "t4lint target";
   pages = new Pages();
   verdicts = new Verdicts();
+  memory = context.workspaceState;
   context.subscriptions.push(log, status, pages, verdicts);
   const register = (name: string, run: (...args: never[]) => unknown) =>
     context.subscriptions.push(vscode.commands.registerCommand(name, run));
-  register("t4lint.restart", restart);
+  register("t4lint.restart", () => restart());
+  register("t4lint.install", () => restart(true));
+  register("t4lint.chooseInterpreter", openSetting);
   register("t4lint.showLog", () => log.show());
   register("t4lint.showPage", showPage);
   register("t4lint.explainRule", explainRule);
@@ -48,46 +55,80 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       }
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => restart()),
+    vscode.workspace.onDidSaveTextDocument(() => showStatus()), // it may have been the settings of the project
+    vscode.window.onDidChangeActiveTextEditor(() => showStatus()),
   );
-  await start();
+  await restart();
+  const chosen = await onChosen(() => void (configured() ? undefined : restart()));
+  if (chosen) {
+    context.subscriptions.push(chosen);
+  }
 }
 
 export async function deactivate(): Promise<void> {
+  await turn;
   await client?.stop();
 }
 
 // --- the server ------------------------------------------------------------------------------------------------------
 
-async function start(): Promise<void> {
+/** Stop the server and start it again; `asked`: a person wants t4lint installed where it is missing. */
+function restart(asked = false): Promise<void> {
+  turn = turn
+    .then(stop)
+    .then(() => start(asked))
+    .catch((error) => {
+      showStatus("not running");
+      log.error(String(error));
+    });
+  return turn;
+}
+
+async function stop(): Promise<void> {
+  await vscode.commands.executeCommand("setContext", "t4lint.running", false);
+  const old = client;
+  client = undefined;
+  await old?.dispose().catch((error) => log.warn(String(error))); // one that never started cannot be stopped
+}
+
+async function start(asked: boolean): Promise<void> {
   if (!settings().get<boolean>("enable", true)) {
+    status.hide();
     return;
   }
   found = await findInterpreter();
   if (found === undefined) {
-    showStatus("no Python found");
-    log.warn("No Python was found; set t4lint.interpreter.");
+    showStatus("no Python found", "t4lint.chooseInterpreter");
+    void sayNoPython();
     return;
   }
-  if (found.version === undefined) {
-    showStatus("not installed");
+  if (found.version === null) {
+    showStatus("not installed", "t4lint.install");
     log.warn(`t4lint is not installed in ${found.python}.`);
-    const python = found.python;
-    void offerInstall(python).then((installed) => (installed ? restart() : undefined));
+    void offerInstall(found, memory, asked).then((installed) => (installed ? restart() : undefined));
     return;
   }
   log.info(`t4lint ${found.version} in ${found.python}`);
-  client = new LanguageClient("t4lint", "t4lint", server(found.python), clientOptions());
-  await client.start();
+  const made = new LanguageClient("t4lint", "t4lint", server(found.python), clientOptions());
+  client = made;
+  await made.start();
   await vscode.commands.executeCommand("setContext", "t4lint.running", true);
   showStatus();
 }
 
-async function restart(): Promise<void> {
-  await vscode.commands.executeCommand("setContext", "t4lint.running", false);
-  const old = client;
-  client = undefined;
-  await old?.dispose();
-  await start();
+async function sayNoPython(): Promise<void> {
+  const name = configured();
+  const text = name
+    ? `t4lint cannot start ${name}, which the setting t4lint.interpreter names.`
+    : "t4lint found no Python; the setting t4lint.interpreter can name one.";
+  log.warn(text);
+  if (await vscode.window.showWarningMessage(text, "Open the setting")) {
+    await openSetting();
+  }
+}
+
+function openSetting(): Thenable<unknown> {
+  return vscode.commands.executeCommand("workbench.action.openSettings", "t4lint.interpreter");
 }
 
 function server(python: string): ServerOptions {
@@ -105,6 +146,7 @@ function clientOptions(): LanguageClientOptions {
     initializationOptions: { ...settings(), showPage: true },
     outputChannel: log,
     diagnosticPullOptions: { onChange: true, onSave: true, onTabs: false },
+    middleware: { provideDiagnostics: kept },
   };
 }
 
@@ -112,12 +154,35 @@ function settings(): vscode.WorkspaceConfiguration {
   return vscode.workspace.getConfiguration("t4lint");
 }
 
-function showStatus(trouble?: string): void {
-  const target = settings().get<string>("target", "");
-  status.text = trouble ? `$(warning) t4lint: ${trouble}` : `$(chip) ${target || "t4"}`;
-  status.tooltip = trouble ? "Show the log of t4lint" : "t4lint checks for this GPU or instance. Select another one";
-  status.command = trouble ? "t4lint.showLog" : "t4lint.selectTarget";
-  status.show();
+/** The client takes a question that it has cancelled itself, for a newer text, for an answer without findings. */
+const kept: NonNullable<Middleware["provideDiagnostics"]> = async (document, previous, token, next) => {
+  const report = await next(document, previous, token);
+  return token.isCancellationRequested && previous !== undefined
+    ? { kind: vsdiag.DocumentDiagnosticReportKind.unChanged, resultId: previous }
+    : report;
+};
+
+function showStatus(trouble?: string, command = "t4lint.showLog"): void {
+  if (trouble !== undefined) {
+    status.text = `$(warning) t4lint: ${trouble}`;
+    status.tooltip = command === "t4lint.showLog" ? "Show the log of t4lint" : undefined;
+    status.command = command;
+    status.show();
+  } else if (client !== undefined) {
+    void targetHere().then((target) => {
+      status.text = `$(chip) ${target}`;
+      status.tooltip = "t4lint checks for this GPU or instance. Select another one";
+      status.command = "t4lint.selectTarget";
+      status.show();
+    });
+  }
+}
+
+/** What the document in front is checked for: the editor's wish, or what the settings of its project say. */
+async function targetHere(): Promise<string> {
+  const uri = vscode.window.activeTextEditor?.document.uri ?? vscode.workspace.workspaceFolders?.[0]?.uri;
+  const wish = settings().get<string>("target", "");
+  return wish || (uri && (await ask<string>("t4lint.server.target", uri.toString()).catch(() => undefined))) || "t4";
 }
 
 async function ask<T>(command: string, ...args: unknown[]): Promise<T | undefined> {
@@ -144,7 +209,10 @@ async function explainRule(): Promise<void> {
 
 async function selectTarget(): Promise<void> {
   const targets = (await ask<{ name: string; description: string }[]>("t4lint.server.targets")) ?? [];
-  const items = targets.map((target) => ({ label: target.name, description: target.description }));
+  const items = [
+    { label: PROJECT, description: "t4, where they say nothing", name: "" },
+    ...targets.map((target) => ({ label: target.name, description: target.description, name: target.name })),
+  ];
   const chosen = await vscode.window.showQuickPick(items, {
     placeHolder: "What the training script is meant to run on",
     matchOnDescription: true,
@@ -153,7 +221,7 @@ async function selectTarget(): Promise<void> {
     const level = vscode.workspace.workspaceFolders
       ? vscode.ConfigurationTarget.Workspace
       : vscode.ConfigurationTarget.Global;
-    await settings().update("target", chosen.label, level);
+    await settings().update("target", chosen.name || undefined, level);
   }
 }
 

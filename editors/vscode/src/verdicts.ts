@@ -28,12 +28,15 @@ const COLOURS: Record<Verdict["verdict"], string> = {
   "not exercised": "disabledForeground",
 };
 const BASES: Record<string, string> = { t4: "a T4", gpu: "a GPU", phantom: "a phantom", cpu: "the CPU" };
+const GO = "t4lint.goTo";
 const ORDER: Verdict["verdict"][] = ["confirmed", "undecided", "not exercised", "refuted"];
 
 export class Verdicts implements vscode.Disposable {
   private findings: Finding[] = [];
   private folder = "";
   private panel: vscode.WebviewPanel | undefined;
+  /** The findings of the table, in its order. */
+  private rows: Finding[] = [];
   private readonly type = vscode.window.createTextEditorDecorationType({
     after: { margin: "0 0 0 2em", fontStyle: "italic" },
     rangeBehavior: vscode.DecorationRangeBehavior.ClosedOpen,
@@ -41,6 +44,7 @@ export class Verdicts implements vscode.Disposable {
   private readonly listeners = [
     vscode.window.onDidChangeVisibleTextEditors(() => this.decorate()),
     vscode.workspace.onDidChangeTextDocument((event) => this.forget(event)),
+    vscode.commands.registerCommand(GO, (row: number) => this.go(row)),
   ];
 
   /** Show the verdicts of a run. Paths of findings are relative to `folder`. */
@@ -49,7 +53,10 @@ export class Verdicts implements vscode.Disposable {
     this.folder = folder;
     this.decorate();
     this.panel ??= this.open();
-    this.panel.webview.html = page(this.findings, command);
+    this.rows = [...this.findings].sort(
+      (a, b) => rank(a) - rank(b) || a.path.localeCompare(b.path) || a.line - b.line,
+    );
+    this.panel.webview.html = page(this.rows, command);
     this.panel.reveal(vscode.ViewColumn.Beside, true);
   }
 
@@ -69,9 +76,29 @@ export class Verdicts implements vscode.Disposable {
 
   private open(): vscode.WebviewPanel {
     const where = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
-    const panel = vscode.window.createWebviewPanel("t4lint.verdicts", "t4lint: verdicts", where, {});
+    const panel = vscode.window.createWebviewPanel("t4lint.verdicts", "t4lint: verdicts", where, {
+      enableCommandUris: [GO],
+    });
     panel.onDidDispose(() => (this.panel = undefined));
     return panel;
+  }
+
+  /** Show the line of a row of the table. */
+  private async go(row: number): Promise<void> {
+    const finding = this.rows.at(row);
+    if (finding === undefined) {
+      return;
+    }
+    const uri = vscode.Uri.file(this.file(finding));
+    const line = (finding.cell_line ?? finding.line) - 1;
+    if (finding.cell === null) {
+      const selection = new vscode.Range(line, 0, line, 0);
+      await vscode.window.showTextDocument(uri, { selection, viewColumn: vscode.ViewColumn.One });
+      return;
+    }
+    const notebook = await vscode.workspace.openNotebookDocument(uri);
+    const selections = [new vscode.NotebookRange(finding.cell, finding.cell + 1)];
+    await vscode.window.showNotebookDocument(notebook, { selections, viewColumn: vscode.ViewColumn.One });
   }
 
   /** A run says nothing about lines that were changed after it. */
@@ -140,12 +167,12 @@ function range(first: number, last: number): number[] {
 }
 
 function page(findings: Finding[], command: string): string {
-  const sorted = [...findings].sort((a, b) => rank(a) - rank(b) || a.path.localeCompare(b.path) || a.line - b.line);
-  const rows = sorted.map(
-    (it) =>
+  const rows = findings.map(
+    (it, row) =>
       `<tr><td class="${it.verdict?.verdict.replace(" ", "-")}">${text(it.verdict?.verdict ?? "")}</td>` +
-      `<td>${text(`${it.path}:${it.line}`)}</td><td><code>${text(it.rule)}</code><br>${text(it.message)}</td>` +
-      `<td>${text(it.verdict?.evidence || it.verdict?.reason || "")}</td></tr>`,
+      `<td><a href="command:${GO}?${encodeURIComponent(JSON.stringify([row]))}">${text(place(it))}</a></td>` +
+      `<td><code>${text(it.rule)}</code><br>${prose(it.message)}</td>` +
+      `<td>${prose(it.verdict?.evidence || it.verdict?.reason || "")}</td></tr>`,
   );
   const body = rows.length
     ? `<table><tr><th>verdict</th><th>where</th><th>finding</th><th>what the run showed</th></tr>${rows.join("")}</table>`
@@ -162,10 +189,21 @@ function page(findings: Finding[], command: string): string {
 </style></head><body><h2>Verdicts</h2><p><code>${text(command)}</code></p>${body}</body></html>`;
 }
 
+function place(finding: Finding): string {
+  return finding.cell === null
+    ? `${finding.path}:${finding.line}`
+    : `${finding.path}:cell ${finding.cell + 1}:${finding.cell_line ?? 1}`;
+}
+
 function rank(finding: Finding): number {
   return finding.verdict === null ? ORDER.length : ORDER.indexOf(finding.verdict.verdict);
 }
 
 function text(raw: string): string {
   return raw.replace(/[&<>"]/g, (it) => `&#${it.charCodeAt(0)};`);
+}
+
+/** A message, with what stands in backquotes as code. */
+function prose(message: string): string {
+  return text(message).replace(/`([^`]+)`/g, "<code>$1</code>");
 }

@@ -1,12 +1,12 @@
-// Drives a real VS Code (code-server) in a real browser: install, open, see, fix, save; a run verified on a phantom T4;
-// a notebook; another target; a Python without t4lint.
+// Drives a real VS Code (code-server) in a real browser: install, open, see, fix, save; type, hover, ask; runs verified on a
+// phantom T4; a notebook, a shell script, several folders; another target; Pythons without t4lint, and none at all.
 //
 //   CODE_SERVER=.../out/node/entry.js PYTHON=.../bin/python node test/e2e.mjs [FOLDER_FOR_SCREENSHOTS]
 //
 // PYTHON is an interpreter with t4lint[lsp] and torch. Exits with 0 when every step was seen.
 
 import { spawn, execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,8 +19,30 @@ const python = process.env.PYTHON ?? "python3";
 const browserPath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const shots = process.argv[2];
 const PATIENCE = Number(process.env.PATIENCE ?? 90_000); // milliseconds
+const RUN = 3 * PATIENCE; // for a run of a script
 const SIZE = { width: 1400, height: 850 };
 
+const TRAIN_HF = `import argparse
+
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int, default=8)
+parser.add_argument("--tf32", action="store_true")
+options = parser.parse_args()
+
+model = AutoModelForCausalLM.from_pretrained("gpt2", dtype="float32")
+config = SFTConfig("out", fp16=True, per_device_train_batch_size=options.batch, max_length=512, tf32=options.tf32)
+trainer = SFTTrainer(model, config, train_dataset=load_dataset("stanfordnlp/imdb", split="train"))
+trainer.train()
+`;
+const LAUNCH = `#!/bin/bash
+# A quick run on a g4dn.xlarge.
+torchrun train_hf.py --batch 4 \\
+  --tf32
+`;
 const SCRIPT = `import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -43,6 +65,8 @@ const EXAMPLE = path.join(here, "verify_me.py");
 
 const work = mkdtempSync(path.join(tmpdir(), "t4lint-e2e-"));
 const project = path.join(work, "project");
+const second = path.join(work, "second"); // a folder with a target of its own
+const bare = path.join(work, "bare"); // an environment without t4lint
 const port = 20_000 + (process.pid % 10_000);
 const settingsFile = path.join(work, "user", "User", "settings.json");
 const common = ["--extensions-dir", path.join(work, "extensions"), "--user-data-dir", path.join(work, "user")];
@@ -70,13 +94,44 @@ function prepare() {
   const metadata = { language_info: { name: "python" } };
   writeFileSync(path.join(project, "lesson.ipynb"), JSON.stringify({ cells, metadata, nbformat: 4, nbformat_minor: 5 }));
   copyFileSync(EXAMPLE, path.join(project, "verify_me.py"));
+  writeFileSync(path.join(project, "train_hf.py"), TRAIN_HF);
+  writeFileSync(path.join(project, "run.sh"), LAUNCH);
+  mkdirSync(second);
+  writeFileSync(path.join(second, "other.py"), SCRIPT);
+  writeFileSync(path.join(second, "t4lint.toml"), 'target = "l4"\n');
+  const folders = [{ path: project }, { path: second }];
+  writeFileSync(path.join(work, "both.code-workspace"), JSON.stringify({ folders }));
+  withoutT4lint();
   configure(python);
   execFileSync(process.execPath, [server, ...common, "--install-extension", vsix], { stdio: "inherit" });
 }
 
+/** An environment that has what PYTHON has but t4lint, and a wheel that is all that pip can see. */
+function withoutT4lint() {
+  const run = (...args) => execFileSync(python, args, { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+  run("-m", "venv", bare);
+  const source = process.env.T4LINT_SOURCE;
+  run("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", path.join(work, "wheels"), source);
+  const packages = path.join(work, "packages");
+  mkdirSync(packages);
+  const places = JSON.parse(run("-c", "import json, sys; print(json.dumps([p for p in sys.path if p.endswith('-packages')]))"));
+  for (const place of places) {
+    for (const name of readdirSync(place)) {
+      if (!/t4lint|\.pth$|^pip|^setuptools/i.test(name) && !existsSync(path.join(packages, name))) {
+        symlinkSync(path.join(place, name), path.join(packages, name));
+      }
+    }
+  }
+  const own = execFileSync(path.join(bare, "bin", "python"), ["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], {
+    encoding: "utf8",
+  });
+  writeFileSync(path.join(own.trim(), "packages.pth"), `${packages}\n`);
+}
+
 function start() {
+  const env = { ...process.env, PIP_NO_INDEX: "1", PIP_FIND_LINKS: path.join(work, "wheels") };
   const flags = ["--auth", "none", "--bind-addr", `127.0.0.1:${port}`, "--disable-telemetry", "--disable-update-check"];
-  return spawn(process.execPath, [server, ...common, ...flags, "--disable-workspace-trust", project], { stdio: "ignore" });
+  return spawn(process.execPath, [server, ...common, ...flags, "--disable-workspace-trust", project], { stdio: "ignore", env });
 }
 
 async function reachable() {
@@ -160,13 +215,103 @@ async function quickFix(page) {
   step("the quick fix, in the saved file, and nothing else changed");
 }
 
+/** The rows of the Problems panel about a rule in the file in front. */
+function problems(page, rule) {
+  return page.locator(".markers-panel .monaco-list-row").filter({ hasText: rule });
+}
+
+/** Findings have to stay where they are while a person types. */
+async function typing(page) {
+  await page.locator(".view-line span").filter({ hasText: /^optimizer.zero_grad$|zero_grad/ }).first().click();
+  await page.keyboard.press("End");
+  await page.evaluate(() => {
+    window.t4lintSeen = { looks: 0, without: 0 };
+    window.t4lintTimer = setInterval(() => {
+      window.t4lintSeen.looks += 1;
+      window.t4lintSeen.without += document.querySelector(".squiggly-info") === null ? 1 : 0;
+    }, 20);
+  });
+  await page.keyboard.type("  # the gradients of the last step are taken away", { delay: 60 });
+  await page.waitForTimeout(1500);
+  const seen = await page.evaluate(() => (clearInterval(window.t4lintTimer), window.t4lintSeen));
+  if (seen.looks < 10 || seen.without > 0) {
+    throw new Error(`while a person types, findings are away in ${seen.without} of ${seen.looks} looks`);
+  }
+  step("a squiggle that stays while a person types");
+  await command(page, "File: Revert File");
+}
+
+async function launchScript(page) {
+  await open(page, "train_hf.py");
+  await problems(page, "training-arguments-tf32").first().waitFor({ timeout: PATIENCE });
+  step("a finding in run.sh, while only the script that it starts is open");
+  await open(page, "run.sh");
+  await page.locator(".squiggly-error").first().waitFor({ timeout: PATIENCE });
+  step("a squiggle in run.sh");
+  await shot(page, "shell");
+}
+
 async function hover(page) {
-  await page.locator(".view-line span").filter({ hasText: /^pin_memory$/ }).first().hover();
-  const text = page.locator(".monaco-hover-content").filter({ hasText: "torch.utils.data.DataLoader" }).first();
+  await open(page, "train_hf.py");
+  const lens = page.locator(".codelens-decoration").filter({ hasText: "GiB on the T4" });
+  await lens.first().waitFor({ timeout: PATIENCE });
+  step(`a lens: ${(await lens.first().innerText()).trim()}`);
+  const line = page.locator(".view-line").filter({ hasText: "SFTConfig(" });
+  await line.locator("span span").filter({ hasText: /^per_device_train_batch_size$/ }).first().hover();
+  const text = page.locator(".monaco-hover-content").filter({ hasText: "--batch 4" }).first();
   await text.waitFor({ timeout: PATIENCE });
   step("the value of a setting on hover");
+  await page.waitForTimeout(500); // it fades in
   await shot(page, "hover");
   await page.keyboard.press("Escape");
+}
+
+async function pages(page) {
+  await command(page, "t4lint: Explain a rule");
+  await page.locator(".quick-input-widget input").fill("pin-memory-disabled");
+  await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: "pin-memory-disabled" }).first().click();
+  await page.locator(".tab").filter({ hasText: "pin-memory-disabled.md" }).waitFor({ timeout: PATIENCE });
+  const text = page.frameLocator("iframe.webview.ready").first().frameLocator("iframe#active-frame").locator("h1");
+  await text.filter({ hasText: "pin-memory-disabled" }).waitFor({ timeout: PATIENCE });
+  step("the page of a rule");
+  await shot(page, "page");
+  await command(page, "View: Close All Editors");
+  await open(page, "train_hf.py");
+  await command(page, "t4lint: What fills the card (fit)");
+  await page.locator(".tab").filter({ hasText: "fit.txt" }).waitFor({ timeout: PATIENCE });
+  await page.locator(".view-line").filter({ hasText: "GiB" }).first().waitFor({ timeout: PATIENCE });
+  step("what fills the card");
+  await shot(page, "fit");
+  await command(page, "View: Close All Editors");
+}
+
+async function wholeWorkspace(page) {
+  await open(page, "verify_me.py");
+  await page.locator(".squiggly-warning").first().waitFor({ timeout: PATIENCE });
+  await command(page, "t4lint: Check the workspace");
+  const told = page.locator(".notification-list-item").filter({ hasText: "t4lint looked at" });
+  await told.waitFor({ timeout: PATIENCE });
+  await command(page, "Notifications: Clear All Notifications");
+  await page.locator("input[placeholder^=Filter]").fill("verify_me.py"); // else not all rows are drawn
+  await page.waitForTimeout(1000);
+  const rows = await problems(page, "bf16-guard-always-true").count();
+  if (rows !== 1) {
+    throw new Error(`one finding is shown ${rows} times`);
+  }
+  step("the whole workspace, and each finding once");
+  await command(page, "t4lint: Restart the server");
+  await command(page, "t4lint: Restart the server");
+  await page.waitForTimeout(4000);
+  await problems(page, "bf16-guard-always-true").first().waitFor({ timeout: PATIENCE });
+  if ((await problems(page, "bf16-guard-always-true").count()) !== 1) {
+    throw new Error("a server that was started again says everything twice");
+  }
+  step("the server, started again");
+  await command(page, "t4lint: Fix all safe findings in this file");
+  await problems(page, "pin-memory-disabled").first().waitFor({ state: "detached", timeout: PATIENCE });
+  step("all safe fixes of a file");
+  await page.locator("input[placeholder^=Filter]").fill("");
+  await command(page, "File: Revert File");
 }
 
 async function verified(page) {
@@ -179,7 +324,7 @@ async function verified(page) {
   const dialog = page.locator(".monaco-dialog-box");
   await dialog.filter({ hasText: "t4lint verify --device phantom -- python verify_me.py" }).waitFor({ timeout: PATIENCE });
   await dialog.locator("button, .monaco-button").filter({ hasText: "Run it" }).click();
-  await page.locator(".tab").filter({ hasText: "t4lint: verdicts" }).waitFor({ timeout: PATIENCE });
+  await page.locator(".tab").filter({ hasText: "t4lint: verdicts" }).waitFor({ timeout: RUN });
   const outer = page.frameLocator("iframe.webview.ready").first();
   const table = outer.frameLocator("iframe#active-frame").locator("table");
   await table.waitFor({ timeout: PATIENCE });
@@ -216,28 +361,74 @@ async function target(page) {
   step("another target from the status bar, and what is said for it");
 }
 
-/** Settings that change while the editor runs; nothing is installed before a person says so. */
-async function missing(page) {
-  const bare = path.join(work, "bare");
-  execFileSync(python, ["-m", "venv", "--without-pip", bare]);
+function useInterpreter(interpreter) {
   const workspaceSettings = path.join(project, ".vscode", "settings.json"); // the target picker has made it
   const settings = JSON.parse(readFileSync(workspaceSettings, "utf8"));
-  settings["t4lint.interpreter"] = path.join(bare, "bin", "python");
+  settings["t4lint.interpreter"] = interpreter;
   writeFileSync(workspaceSettings, JSON.stringify(settings));
+}
+
+/** Settings that change while the editor runs; nothing is installed before a person says so. */
+async function missing(page) {
+  useInterpreter("${workspaceFolder}/no/python");
+  await page.locator(".notification-list-item").filter({ hasText: "t4lint cannot start" }).waitFor({ timeout: PATIENCE });
+  await page.locator(".statusbar-item").filter({ hasText: "no Python found" }).waitFor({ timeout: PATIENCE });
+  step("an interpreter that is not there: said, and where to mend it");
+  await command(page, "Notifications: Clear All Notifications");
+  useInterpreter(bare);
   const offer = page.locator(".notification-list-item").filter({ hasText: "t4lint is not installed in" });
   await offer.waitFor({ timeout: PATIENCE });
-  await offer.locator(".monaco-button").filter({ hasText: /^Install$/ }).waitFor({ timeout: PATIENCE });
+  const button = offer.locator(".monaco-button").filter({ hasText: /^Install$/ });
+  await button.waitFor({ timeout: PATIENCE });
+  await page.locator(".statusbar-item").filter({ hasText: "not installed" }).waitFor({ timeout: PATIENCE });
   if (readdirSync(path.join(bare, "bin")).some((name) => name.startsWith("t4lint"))) {
     throw new Error("t4lint was installed without a word");
   }
   step("a Python without t4lint: an offer to install it");
+  await shot(page, "install");
+  await button.click();
+  await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ timeout: RUN });
+  step("t4lint, installed at a click");
+  await shot(page, "installed");
+}
+
+async function severalFolders(page) {
+  await page.goto(`http://127.0.0.1:${port}/?workspace=${encodeURIComponent(path.join(work, "both.code-workspace"))}`);
+  const other = page.locator(".explorer-folders-view .monaco-list-row").filter({ hasText: "other.py" });
+  if (!(await other.isVisible({ timeout: 5000 }).catch(() => false))) {
+    await page.locator(".explorer-folders-view .monaco-list-row").filter({ hasText: "second" }).first().click({ timeout: PATIENCE });
+  }
+  await other.dblclick({ timeout: PATIENCE });
+  await page.locator(".squiggly-warning, .squiggly-info").first().waitFor({ timeout: PATIENCE });
+  await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ timeout: PATIENCE });
+  step("a folder of several, checked for the target of its own settings");
+  await shot(page, "folders");
+}
+
+async function switchedOff(page) {
+  const settings = JSON.parse(readFileSync(settingsFile, "utf8"));
+  writeFileSync(settingsFile, JSON.stringify({ ...settings, "t4lint.enable": false }));
+  await page.locator(".squiggly-warning, .squiggly-info").first().waitFor({ state: "detached", timeout: PATIENCE });
+  await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ state: "detached", timeout: PATIENCE });
+  step("switched off: nothing left");
 }
 
 async function notebook(page) {
+  await command(page, "t4lint: Clear verdicts");
+  await command(page, "View: Close All Editors");
   await open(page, "lesson.ipynb");
   await page.locator(".notebook-editor .squiggly-warning").first().waitFor({ timeout: PATIENCE });
   step("a squiggle in a cell of a notebook");
   await shot(page, "notebook");
+  await command(page, "t4lint: Verify this script on a phantom T4");
+  await page.locator(".monaco-dialog-box").locator("button, .monaco-button").filter({ hasText: "Run it" }).click();
+  await page.locator(".tab").filter({ hasText: "t4lint: verdicts" }).waitFor({ timeout: RUN });
+  const link = page.frameLocator("iframe.webview.ready").first().frameLocator("iframe#active-frame").locator("a");
+  await link.filter({ hasText: "lesson.ipynb:cell 1:" }).first().waitFor({ timeout: PATIENCE });
+  await page.waitForFunction(besideALine, "confirmed on a phantom", { timeout: PATIENCE });
+  step("verdicts about a notebook, beside the line of its cell");
+  await shot(page, "notebook-verdicts");
+  await command(page, "t4lint: Clear verdicts");
 }
 
 async function main() {
@@ -255,12 +446,18 @@ async function main() {
     await page.goto(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(project)}`);
     try {
       await findingInScript(page);
+      await typing(page);
       await quickFix(page);
+      await launchScript(page);
       await hover(page);
+      await pages(page);
+      await wholeWorkspace(page);
       await verified(page);
       await notebook(page);
       await target(page);
       await missing(page);
+      await severalFolders(page);
+      await switchedOff(page);
     } catch (error) {
       await shot(page, "failed");
       printLogs();

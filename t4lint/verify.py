@@ -31,9 +31,12 @@ from t4lint.rule import Candidate, Confidence, Rule
 from t4lint.sources.document import Document, LaunchCommand
 from t4lint.sources.notebook import read_notebook
 from t4lint.sources.shell import launches
-from t4lint.trace import Key, Location, Trace
+from t4lint.trace import NOT_SAID, Key, Location, Trace
 
+AROUND_ONCE = "it ran, and what the program does before or after it leaves nothing wrong with it"
+AROUND = "it ran {} times, and what the program does before or after it leaves nothing wrong with it"
 ONLY_IN_FILES = "seen only in files"
+NO_STEP = "the run made no optimizer step; a process that is started with an environment of its own would not be seen"
 FORETOLD = "the run ended as {} says: {}"
 ENDED_BEFORE, ENDED_HERE = "the run ended before: {}", "the run ended here: {}"
 
@@ -341,20 +344,28 @@ def decide(candidates: Sequence[Candidate], observed: Trace) -> Verdict:
         return Verdict("confirmed", observed.basis, _confidence([holding]), _evidence(holding, candidates))
     open_one = next((candidate for candidate in candidates if candidate.when.holds is None), None)
     if open_one is not None:
-        reason = open_one.when.reason or "a value that it needs is unknown"
+        reason = open_one.when.reason
+        if reason in ("", NOT_SAID.unknown):
+            reason = "a value that it needs is unknown"
         return Verdict("undecided", observed.basis, "possible", _evidence(open_one, candidates), reason)
     return Verdict("refuted", observed.basis, _confidence(candidates), _evidence(candidates[0], candidates))
 
 
 def _evidence(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
-    """What the run showed at the event: the values that were judged (all, where none is named), and how often it held."""
+    """What the run showed at the event: the values that were judged, and how often it held.
+
+    Where no value of the event decided, all of its values confirm it, and it is what happens around it that refutes it.
+    """
     event = chosen.event
     parts = in_words(event)
-    judged = [chosen.blame, *chosen.when.rests_on]
+    judged = [chosen.blame, *chosen.when.rests_on] if chosen.when.holds is not False else [*chosen.when.rests_on]
     names = [it.name for it in fields(event) if any(getattr(event, it.name) is value for value in judged)]
-    shown = [parts[name] for name in names if name in parts] or list(parts.values())
+    shown = [parts[name] for name in names if name in parts]
     holding = sum(candidate.when.holds is True for candidate in candidates)
-    said = ", ".join(shown)
+    if chosen.when.holds is False and not shown:
+        times = len(candidates)
+        return AROUND_ONCE if times == 1 else AROUND.format(times)
+    said = ", ".join(shown or parts.values())
     if len(candidates) == 1:
         return said
     often = f"held {holding} of {len(candidates)} times"
@@ -516,6 +527,8 @@ def notes_of(recording: Recording, target: Target) -> tuple[str, ...]:
         found.append(LARGER.format(name=card.get("name"), target=target.gpu.device_name if target.gpu else target.name))
     stands = [record.d for record in recording.journal.records if record.k == "stand_in"]
     found += dict.fromkeys(STANDS_IN.format(**it) for it in stands if {"what", "name", "how"} <= set(it))
+    if recording.outcome.how == "finished" and not any(it.k == "step" for it in recording.journal.records):
+        found.append(NO_STEP)
     guesses = [record for record in recording.journal.records if record.k == "guess" and record.n == 1]
     if guesses:
         found.append(

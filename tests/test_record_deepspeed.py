@@ -8,7 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,13 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, python: str, script: str, device: str, steps: int = 2
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    python: str,
+    script: str,
+    device: str,
+    steps: int = 2,
+    launch: Sequence[str] = (),
 ) -> tuple[Recording, Trace]:
     for name, value in {**ALONE, "MASTER_PORT": str(20000 + os.getpid() % 20000)}.items():
         monkeypatch.setenv(name, value)
@@ -58,7 +64,7 @@ def run(
         monkeypatch.setenv("DS_ACCELERATOR", "cpu")
     (folder / "train.py").write_text(textwrap.dedent(script).lstrip("\n"), encoding="utf-8")
     limits = Limits(device=device)  # type: ignore[arg-type]
-    done = record([python, "train.py"], cwd=folder, steps=steps, timeout=900, limits=limits, gpu=T4.gpu)
+    done = record([python, *launch, "train.py"], cwd=folder, steps=steps, timeout=900, limits=limits, gpu=T4.gpu)
     assert done.outcome.how == "stopped", (done.outcome, done.stderr[-3000:])
     assert not [it for it in done.journal.records if it.k == "trouble"], [
         it.d for it in done.journal.records if it.k == "trouble"
@@ -192,3 +198,62 @@ def test_auto_as_the_trainer_fills_it_in(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def spoken(trace: Trace) -> set[str]:
     """The rules of which something holds for certain."""
     return {rule.name for rule in rules() if any(it.when.holds for it in rule.judge(trace))}
+
+
+TWO = ("-m", "torch.distributed.run", "--nproc_per_node", "2")
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_two_ranks_that_share_and_keep_the_optimizer_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, python: str, stage: int
+) -> None:
+    """Real gradients over gloo. The optimizer is torch's: DeepSpeed's own for offloading is compiled first, for minutes."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    offload = '"reduce_bucket_size": 1000, "offload_optimizer": {"device": "cpu"}'
+    script = by_hand(stage, "bf16").replace('"reduce_bucket_size": 1000', offload)
+    done, trace = run(monkeypatch, tmp_path, python, script, "cpu", launch=TWO)
+    assert {entry.rank for entry in done.journal.records if entry.k == "step"} == {0, 1}
+    assert done.outcome.exit_code == 0
+    (wrap,) = trace.all(Wrap)
+    options = known(wrap.options)
+    assert (wrap.how.it, options["offload_optimizer"], options["offload_param"]) == (f"zero{stage}", "cpu", "none")
+    assert options["train_batch_size"] == 2 * 2 * 2, "the micro-batch, the accumulation and the ranks"
+    assert [(it.step, it.backwards.it) for it in trace.all(Step)] == [(0, 2), (1, 2)]
+    assert "zero-on-one-gpu" not in spoken(trace)
+
+
+PIPELINE = f"""
+    import deepspeed
+    import torch
+    from deepspeed.pipe import LayerSpec, PipelineModule
+
+    {NO_COMPILER}
+    deepspeed.init_distributed("gloo")
+    layers = [LayerSpec(torch.nn.Linear, 16, 32), LayerSpec(torch.nn.ReLU), LayerSpec(torch.nn.Linear, 32, 4)]
+    model = PipelineModule(layers, num_stages=2, loss_fn=torch.nn.MSELoss(), partition_method="uniform")
+    config = {{
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_accumulation_steps": 3,
+        "optimizer": {{"type": "Adam", "params": {{"lr": 1e-3, "torch_adam": True}}}},
+    }}
+    data = torch.utils.data.TensorDataset(torch.randn(256, 16), torch.randn(256, 4))
+    engine, _, _, _ = deepspeed.initialize(
+        model=model, model_parameters=list(model.parameters()), config=config, training_data=data
+    )
+    for _ in range(20):
+        engine.train_batch()
+    raise SystemExit("not stopped")
+"""
+
+
+def test_a_pipeline_of_two_ranks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, python: str) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    done, trace = run(monkeypatch, tmp_path, python, PIPELINE, "cpu", launch=TWO)
+    assert {entry.rank for entry in done.journal.records if entry.k == "step"} == {0, 1}
+    engine = next(iter(trace.all(Engine)))
+    assert (engine.role, engine.mixed_precision.it, engine.accumulation.it) == ("DeepSpeed", "no", 3)
+    assert engine.sharding.it == "none" and engine.where.line == 15
+    steps = tuple(trace.all(Step))
+    assert [(it.step, it.backwards.it) for it in steps] == [(0, 3), (1, 3)]
+    assert {it.where.line for it in steps} == {19}
+    assert "deepspeed-precision-unset" in spoken(trace)

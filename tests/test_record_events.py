@@ -226,3 +226,37 @@ def test_calls_that_rules_read_a_late_compile_and_the_layout_of_convolutions(tmp
     assert "transformers.DataCollatorWithFlattening" in calls
     assert [it.late.it for it in trace.all(Compile)] == [False, True]
     assert [it.layout.it for it in trace.all(Forward)] == ["contiguous", "channels_last", "none"]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("optimizer", ["SGD(model.parameters(), lr=0.1)", "LBFGS(model.parameters(), max_iter=3)"])
+def test_what_a_closure_does_belongs_to_its_step(tmp_path: Path, optimizer: str) -> None:
+    pytest.importorskip("torch")
+    program = f"""
+        import torch
+
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.{optimizer}
+
+
+        def closure():
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 4)).pow(2).sum()
+            loss.backward()
+            return loss
+
+
+        for _ in range(3):
+            optimizer.step(closure)
+        if not isinstance(optimizer, torch.optim.LBFGS):
+            optimizer.step()
+    """
+    trace = trace_of(run(tmp_path, program), find_target("cpu"))
+    order = [type(it).__name__ for it in trace.events if isinstance(it, (events.Backward, events.Step))]
+    times = order.index("Step")
+    assert times >= 1 and order == ["Backward"] * times + ["Step"] + order[times + 1 :]
+    steps = list(trace.all(events.Step))
+    assert [it.step for it in steps] == [0, 1, 2, 3][: len(steps)]
+    assert steps[0].backwards.it == times and steps[0].math.it == {"float32": 1.0}
+    assert [it.where.line for it in steps[:3]] == [15] * 3
+    assert "LBFGS" in optimizer or (len(steps), steps[3].backwards.it) == (4, 0)

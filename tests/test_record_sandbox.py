@@ -222,6 +222,39 @@ def test_endings(tmp_path: Path, text: str, how: str, code: int) -> None:
     assert (outcome.how, outcome.exit_code) == (how, code)
 
 
+@pytest.mark.parametrize(
+    ("text", "detail", "line"),
+    [
+        ("x = 1\ndef f(:", "SyntaxError: invalid syntax (train.py, line 2)", 2),
+        ("name = input('name? ')", "EOFError: EOF when reading a line (verify gives it no input to read)", 1),
+    ],
+)
+def test_a_failure_of_the_persons_own_file_has_a_place(tmp_path: Path, text: str, detail: str, line: int) -> None:
+    outcome = run(tmp_path, text).outcome
+    assert (outcome.how, outcome.detail, outcome.path, outcome.line) == ("exception", detail, "train.py", line)
+
+
+def test_a_launcher_that_fails_is_not_the_persons_own_code(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    here, elsewhere = tmp_path / "project", tmp_path / "site"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+        (folder / "pyproject.toml").write_text("")
+    (elsewhere / "starter.py").write_text("raise ModuleNotFoundError('No module named nothing\\nand more')")
+    outcome = record(
+        [sys.executable, "-m", "starter"], cwd=here, environment={**os.environ, "PYTHONPATH": str(elsewhere)}
+    ).outcome
+    assert (outcome.how, outcome.exit_code) == ("failed", 1)
+    assert outcome.detail == "ModuleNotFoundError: No module named nothing, outside of your own code"
+
+
+def test_a_variable_in_front_of_the_command(tmp_path: Path) -> None:
+    recording = record(["X=1", sys.executable, "-c", "pass"], cwd=tmp_path)
+    assert recording.outcome.detail == "X=1: No such file or directory; a variable is set with env: env X=1 ..."
+    said = "import os; print(os.environ['X'])"
+    assert record(["env", "X=1", sys.executable, "-c", said], cwd=tmp_path).stdout == "1\n"
+
+
 def test_a_program_that_is_not_there(tmp_path: Path, kind: Kind) -> None:
     recording = record(["no-such-program"], cwd=tmp_path, limits=Limits(sandbox=kind))
     assert recording.outcome.how == "not started"
@@ -270,6 +303,67 @@ def test_interrupt_still_reports(tmp_path: Path, number: int) -> None:
         signal.signal(signal.SIGINT, before)
     assert (recording.outcome.how, recording.outcome.detail) == ("killed", "interrupted")
     assert any(entry.k == "step" for entry in recording.journal.records)
+
+
+def test_a_thread_that_trains_is_stopped_and_the_program_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(watch, "LINGER", 2.0)
+    monkeypatch.setattr("t4lint.record.launch.GRACE", 1.0)
+    text = """
+        import threading, time, torch
+
+        def train():
+            model = torch.nn.Linear(1, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                model(torch.ones(1, 1)).sum().backward()
+                optimizer.step()
+
+        threading.Thread(target=train, daemon=True).start()
+        while True:
+            time.sleep(1)
+    """
+    recording = run(tmp_path, text, steps=2, timeout=300)
+    assert (recording.outcome.how, recording.outcome.detail) == (
+        "stopped",
+        "stopped after 2 optimizer steps; it did not end by itself",
+    )
+    assert recording.seconds < 200
+
+
+def test_a_program_that_closes_what_it_has_not_opened(tmp_path: Path) -> None:
+    """Nor does anything of ours get into a file of its own that has the number of ours then."""
+    text = """
+        import os
+        os.closerange(3, 200)
+        own = [open(f"/proc/self/fd/{os.memfd_create(str(i))}", "w+") for i in range(9)]
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+        print([file.read() for file in own])
+    """
+    recording = run(tmp_path, text)
+    assert recording.stdout == f"{[''] * 9}\n", recording.stderr
+    kinds = [entry.k for entry in recording.journal.records]
+    assert kinds[:2] == ["process", "environment"] and kinds[-1] == "exit"
+
+
+def test_an_exception_about_being_left_is_no_failure(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = """
+        import torch
+
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        try:
+            while True:
+                model(torch.ones(1, 1)).sum().backward()
+                optimizer.step()
+        except BaseException:
+            raise RuntimeError("training did not finish")
+    """
+    outcome = run(tmp_path, text, steps=2).outcome
+    assert (outcome.how, outcome.exit_code, outcome.detail) == ("stopped", 1, "stopped after 2 optimizer steps")
 
 
 def test_paths_with_odd_names(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from t4lint.findings import Finding, Verdict
 from t4lint.record.launch import Outcome
 from t4lint.rule import Candidate, Rule
-from t4lint.trace import Event, Loader, Location, Predicate, Trace, Value, unknown
-from t4lint.verify import ONLY_IN_FILES, ended, pair
+from t4lint.trace import FALSE, NOT_SAID, Event, Loader, Location, Predicate, Trace, Value, unknown
+from t4lint.verify import AROUND, AROUND_ONCE, ONLY_IN_FILES, ended, pair
 
 
 class FakeTarget:
@@ -80,6 +80,19 @@ def test_verdicts(seen: list[Value], expected: str) -> None:
         assert found.reason == "hidden"
     if expected in ("confirmed", "refuted"):
         assert found.confidence == "certain" and found.evidence
+
+
+def test_what_refutes_is_said_and_not_what_has_nothing_to_do_with_it() -> None:
+    def by_context(trace: Trace) -> Iterator[Candidate]:
+        for event in trace.all(Loader):
+            yield Candidate(event, event.pin_memory.equals(False) & FALSE, blame=event.pin_memory)
+
+    once, thrice = (trace(*[loader(5, Value(False))] * times) for times in (1, 3))
+    assert verdict(finding(PREDICTED), once, make(check=by_context)).evidence == AROUND_ONCE
+    assert verdict(finding(PREDICTED), thrice, make(check=by_context)).evidence == AROUND.format(3)
+    assert verdict(finding(PREDICTED), trace(loader(5, Value(True)))).evidence == "pin_memory=True"
+    unsaid = verdict(finding(PREDICTED), trace(loader(5, NOT_SAID)))
+    assert unsaid.reason == "a value that it needs is unknown"
 
 
 def test_any_key_counts() -> None:

@@ -12,7 +12,18 @@ from t4lint.engine.finding import finding_from, merged, place_of
 from t4lint.findings import Finding, Problem
 from t4lint.rule import CONFIDENCES, Candidate, Confidence, Rule
 from t4lint.ruleset import rules
-from t4lint.trace import Event, InstanceRequest, Location, Origin, Requirement, Trace, TrainerFile, Value, release
+from t4lint.trace import (
+    NOT_SAID,
+    Event,
+    InstanceRequest,
+    Location,
+    Origin,
+    Requirement,
+    Trace,
+    TrainerFile,
+    Value,
+    release,
+)
 
 if TYPE_CHECKING:
     from t4lint.engine.session import Session
@@ -181,6 +192,8 @@ def presumed_by(found: Sequence[Candidate], uncalled: bool) -> str:
         return UNCALLED
     for value in (value for candidate in found for value in candidate.when.rests_on if value.likely):
         if value.unknown:
+            if value.unknown == NOT_SAID.unknown:  # there is nothing more to say of it
+                continue
             return value.unknown
         if any(origin.how == "default" for origin in value.origins):
             return DEFAULT

@@ -29,10 +29,15 @@ How = Literal[
     "finished", "stopped", "exception", "unsupported", "failed", "killed", "timeout", "not loaded", "not started"
 ]
 
+NOT_LOADED = (
+    "the recorder did not load in the program's process (Python finds it through PYTHONPATH, which its options -I, -E and "
+    "-S switch off)"
+)
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 TAIL = 64 * 1024  # characters of the program's output that are kept
 SOON = 1.0  # seconds from an operation that the phantom cannot do to the exception that it became
 DRIVERLESS = ("AssertionError", "AttributeError", "NotImplementedError", "OSError", "RuntimeError")
+LONGEST_LINE = 200  # characters of an exception's message
 EVERY = 0.2  # seconds between two looks at the run
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "t4lint.toml")
 
@@ -180,7 +185,9 @@ def record(
         journal = read(scratch / "journal.jsonl")
         places = ready.places if ready else {}
         outcome = classify(code, run.ended == "timeout", run.error, journal.records, timeout)
-        if run.ended not in ("", "timeout"):
+        if run.ended == watch.LINGERS:
+            outcome = lingering(code, journal.records)
+        elif run.ended not in ("", "timeout"):
             outcome = Outcome("killed", code, run.ended)
         made = Recording(
             command=tuple(argv),
@@ -336,7 +343,7 @@ class _Run:
         try:
             process = self._start()
         except OSError as error:
-            self.error = f"{self.command[0]}: {error.strerror}"
+            self.error = not_started(self.command[0], error.strerror or str(error))
             return None
         try:
             with _asked_to_end():
@@ -349,7 +356,7 @@ class _Run:
             watch.end_all(process.pid, self.mark)
         failed = self.scratch / "failed"
         if failed.exists():
-            self.error = failed.read_text(encoding="utf-8", errors="replace")
+            self.error = not_started(self.command[0], failed.read_text(encoding="utf-8", errors="replace"))
             return None
         return process.returncode
 
@@ -373,6 +380,7 @@ class _Run:
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
         start = time.monotonic()
         listener = _listener.get()
+        silence = watch.Silence(self.scratch / "journal.jsonl")
         while True:
             try:
                 process.wait(EVERY)
@@ -385,11 +393,17 @@ class _Run:
             if seconds > self.limits.timeout:
                 self.ended = "timeout"
             else:
-                self.ended = self.machine.exceeded(process.pid)
+                self.ended = self.machine.exceeded(process.pid) or silence.too_long(seconds)
             if self.ended:
                 return
             if listener is not None:
                 listener.goes_on(seconds, watch.moment(self.scratch / "journal.jsonl"))
+
+
+def not_started(word: str, why: str) -> str:
+    """Why a command did not start. A shell would have set a variable where the first word is an assignment."""
+    assigned = re.match(r"[A-Za-z_]\w*=", word)
+    return f"{word}: {why}; a variable is set with env: env {word} ..." if assigned else f"{word}: {why}"
 
 
 @contextmanager
@@ -426,13 +440,14 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
     processes = {record.pid for record in records if record.k == "process"}
     ended = {record.pid for record in records if record.k == "exit"}
     stopped = next((record for record in records if record.k == "stop"), None)
-    raised = [record for record in records if record.k == "exception" and record.u]
+    left = {record.pid for record in records if record.k == "stop"}  # what they raise is about being left
+    raised = [record for record in records if record.k == "exception" and record.u and record.pid not in left]
     if error:
         return Outcome("not started", code, error)
     if timed_out:
         return Outcome("timeout", code, f"the run took longer than {timeout:g} s")
     if not processes:
-        return Outcome("not loaded", code, "the recorder did not load in the program's process")
+        return Outcome("not loaded", code, NOT_LOADED)
     if code == 0:
         if stopped is not None:
             return Outcome("stopped", code, f"stopped after {stopped.st} optimizer steps")
@@ -446,6 +461,8 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
         if lacking:
             return Outcome("unsupported", code, lacking, last.u[0][0], last.u[0][1])
         text = f"{last.d.get('type')}: {last.d.get('message')}".strip()
+        if last.d.get("type") == "EOFError" and "reading" in text:
+            text = f"{text} (verify gives it no input to read)"
         return Outcome("exception", code, text, last.u[0][0], last.u[0][1])
     phantom = any(record.k == "card" and record.d.get("phantom") for record in records)
     if phantom and code is not None and code < 0 and not raised and processes <= ended:
@@ -454,7 +471,23 @@ def classify(code: int | None, timed_out: bool, error: str, records: Sequence[Re
         return Outcome("killed", code, f"a process was killed ({_signal(code)}exit code {code})")
     if processes - ended and len(processes) > 1:
         return Outcome("killed", code, f"a process was killed (exit code {code})")
-    return Outcome("failed", code, f"the program ended with exit code {code}")
+    outside = next((record for record in records if record.k == "exception" and not record.u), None)
+    if outside is None:
+        return Outcome("failed", code, f"the program ended with exit code {code}")
+    said = _first_line(f"{outside.d.get('type')}: {outside.d.get('message')}")
+    return Outcome("failed", code, f"{said}, outside of your own code")
+
+
+def lingering(code: int | None, records: Sequence[Record]) -> Outcome:
+    """It was left after its steps and went on: a thread that trained, or a rank that waits for the others."""
+    steps = max((record.st for record in records if record.k == "stop"), default=0)
+    return Outcome("stopped", code, f"stopped after {steps} optimizer steps; it did not end by itself")
+
+
+def _first_line(text: str) -> str:
+    """What fits on one line of a message that may be a page."""
+    line = next(iter(text.strip().splitlines()), "").rstrip(" :,.")
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3] + "..."
 
 
 # what libraries say where they meet the missing driver behind a phantom

@@ -17,6 +17,8 @@ from typing import IO
 BOUND = 64 * 2**20  # bytes of output from which the older part is thrown away
 ROUNDS = 50  # looks for processes that are left
 LEAST_FREE = 256 * 2**20  # bytes of disk below which a run is ended
+LINGERS = "it was stopped and did not end"
+LINGER = 60.0  # seconds after the last record of a run that was stopped, before it is ended
 SHARE = 0.92  # of the machine's memory that a run may take where no limit is given
 
 
@@ -100,6 +102,34 @@ class Machine:
         if self.memory and _resident(group) > self.memory and _proportional(group) > self.memory:
             return f"it took more than {self.memory / 2**30:.3g} GiB of memory"
         return ""
+
+
+class Silence:
+    """A run that was stopped and does not end: the exit was raised in a thread, or one rank waits for another."""
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self.read = 0
+        self.stopped = False
+        self.since = 0.0
+
+    def too_long(self, now: float) -> str:
+        """Why the run has to end, or "". `now` is in seconds."""
+        new = self._new()
+        if new:
+            self.since = now
+            self.stopped = self.stopped or b'"k":"stop"' in new
+        return LINGERS if self.stopped and now - self.since > LINGER else ""
+
+    def _new(self) -> bytes:
+        try:
+            with self.journal.open("rb") as file:
+                file.seek(self.read)
+                new = file.read()
+        except OSError:
+            return b""
+        self.read += len(new)
+        return new
 
 
 def _total_memory() -> int:

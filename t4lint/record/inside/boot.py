@@ -118,5 +118,17 @@ def _exception(error: BaseException) -> None:
         own = path is not None
         if path is not None:
             trail.append((path, line))
+    refused = _does_not_compile(error)
+    if refused is not None:
+        trail.append(refused)
+        own = True
     site = frames.Site(trail[::-1], "", [], own, None)
     journal.emit("exception", site, type=type(error).__name__, message=str(error), own=own)
+
+
+def _does_not_compile(error: BaseException) -> tuple[str, int] | None:
+    """Where a file of the person's own is no Python: no frame of it has run."""
+    if not isinstance(error, SyntaxError) or not error.filename or not error.lineno:
+        return None
+    path = frames.below_root(error.filename)
+    return None if path is None else (path, error.lineno)

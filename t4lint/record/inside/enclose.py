@@ -116,7 +116,7 @@ def main() -> None:
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        _write(plan["failed"], f"{command[0]}: {error.strerror}")
+        _write(plan["failed"], str(error.strerror))
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 

@@ -221,7 +221,7 @@ def _backward(torch: Any) -> None:
         state.depth -= 1
         if state.depth == 0:
             meter.border("backward")
-            state.phase = "forward"
+            state.phase = "optimizer" if state.closure else "forward"
             state.micro += 1
             state.backwards += 1
             state.forward.clear()
@@ -340,7 +340,7 @@ def _say_optimizer(optimizer: Any) -> None:
 def _safe(look_at: Any) -> Any:
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            look_at(optimizer)
+            look_at(optimizer, (args[1] if len(args) > 1 else kwargs.get("closure")) is not None)
         except Exception as error:
             journal.trouble("optimizer step", error)
 
@@ -367,20 +367,27 @@ def step_of_an_engine_ended() -> None:
     """Nothing is counted where no optimizer was called: its gradients overflowed."""
     taken, state.engine_step = state.engine_step, None
     if taken is not None and taken.optimizer is not None:
-        _after_step(taken.optimizer)
+        _after_step(taken.optimizer, closure=False)
 
 
-def _before_step(optimizer: Any) -> None:
+def _before_step(optimizer: Any, closure: bool) -> None:
+    """With a closure the forward and the backward are still to come: the step is told of when they are over."""
     stop.if_pending()
     engine = state.engine_step
     if engine is not None:
         if engine.optimizer is not None:
             return
         engine.optimizer = optimizer
-    state.phase = "optimizer"
+    state.closure = closure and engine is None
     if not state.step:
         libraries.tell()
     phantom.step(optimizer)
+    if not state.closure:
+        state.phase = "optimizer"
+        _say_step(optimizer, engine)
+
+
+def _say_step(optimizer: Any, engine: EngineStep | None) -> None:
     groups = optimizer.param_groups
     first = next((parameter for group in groups for parameter in group["params"]), None)
     counted = engine.parameters if engine is not None else None
@@ -398,9 +405,12 @@ def _before_step(optimizer: Any) -> None:
     )
 
 
-def _after_step(optimizer: Any) -> None:
+def _after_step(optimizer: Any, closure: bool) -> None:
     if state.engine_step is not None:
         return
+    if state.closure:
+        state.closure = False
+        _say_step(optimizer, None)
     name = optimizers.of(optimizer)
     state.phase = "forward"
     state.step += 1

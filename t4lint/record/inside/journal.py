@@ -26,6 +26,8 @@ EVERY_MICRO = 512  # the same in micro-batches, for a program that never steps
 class _Journal:
     def __init__(self) -> None:
         self.file: int | None = None
+        self.path = ""
+        self.inode = (0, 0)
         self.home = 0  # the process that opened it
         self.counts: Counter[str] = Counter()
 
@@ -35,8 +37,31 @@ _journal = _Journal()
 
 def open_journal(path: str) -> None:
     """Every process appends to the same file."""
-    _journal.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    _journal.path = path
     _journal.home = os.getpid()
+    _open()
+
+
+def _open() -> None:
+    _journal.file = os.open(_journal.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    _journal.inode = _inode(_journal.file)
+
+
+def _inode(file: int) -> tuple[int, int]:
+    found = os.fstat(file)
+    return found.st_dev, found.st_ino
+
+
+def _write(line: bytes) -> None:
+    """A program may close files that it has not opened; a new one of its own may then have our number."""
+    try:
+        ours = _journal.file is not None and _inode(_journal.file) == _journal.inode
+    except OSError:
+        ours = False
+    if not ours:
+        _open()
+    if _journal.file is not None:
+        os.write(_journal.file, line)
 
 
 def emit(kind: str, site: Site | None = None, n: int = 1, **data: Any) -> None:
@@ -51,7 +76,7 @@ def emit(kind: str, site: Site | None = None, n: int = 1, **data: Any) -> None:
             "lib": list(site.library) if site and site.library else None,
             "d": {name: plain(value) for name, value in data.items()},
         }  # fmt: skip
-        os.write(_journal.file, (json.dumps(record, separators=(",", ":")) + "\n").encode())
+        _write((json.dumps(record, separators=(",", ":")) + "\n").encode())
     except Exception:  # a full disk, an odd object: the user's program goes on
         pass
 

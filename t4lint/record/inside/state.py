@@ -42,6 +42,7 @@ class State:
         self.compiled = False
         self.scalers_stepping: list[str] = []
         self.scales = ""  # the engine that scales the loss of this backward by itself
+        self.closure = False  # a step is being taken that runs the forward and the backward itself
         self.engine_step: Any = None  # the step of an engine that is being taken
         self.asked: dict[str, float] = {}  # FLOPs since the last step, by the dtype that CUDA would use
         self.ran: dict[str, float] = {}  # the same by the dtype that was used here

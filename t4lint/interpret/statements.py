@@ -715,6 +715,9 @@ def _stream(m: Machine, node: ast.For | ast.AsyncFor, elements: expressions.Elem
     """Micro-batches until a step was taken (at least two), then once more as any later iteration."""
     if elements.known is not None and not elements.known:
         return None
+    if m.later and elements.known is None:  # in any later epoch all batches are alike
+        completion = _any_iteration(m, node, elements)
+        return None if completion is BREAK or completion is CONTINUE else completion
     for number in range(MAX_ITERATIONS):
         before, steps = len(m.drafts), m.steps
         assign(m, node.target, elements.at(number))
@@ -731,16 +734,19 @@ def _stream(m: Machine, node: ast.For | ast.AsyncFor, elements: expressions.Elem
         if number >= 1 and (_stepped(m, loop) or m.steps - steps > LONG_ITERATION):
             break
     if loop.by_index or _counts(m, loop):
-        widen(m, node.body)
-        assign(m, node.target, elements.later())
-        before_that, m.later = m.later, True
-        try:
-            completion = run(m, node.body)
-        finally:
-            m.later = before_that
-        if isinstance(completion, Return):
-            return None
+        _any_iteration(m, node, elements)
     return None
+
+
+def _any_iteration(m: Machine, node: ast.For | ast.AsyncFor, elements: expressions.Elements) -> Completion:
+    """One iteration that stands for all later ones."""
+    widen(m, node.body)
+    assign(m, node.target, elements.later())
+    before, m.later = m.later, True
+    try:
+        return run(m, node.body)
+    finally:
+        m.later = before
 
 
 def _is_step_loop(m: Machine, loop: Any, since: int) -> bool:

@@ -515,3 +515,31 @@ def test_lora_parameters_are_those_that_peft_prints() -> None:
     assert lora(llama, ["no_such_layer"], 8) is None
     saved = lora(llama, ["q_proj"], 8, saved=["lm_head", "embed_tokens"])
     assert saved is not None and saved.whole == 2 * 32000 * 4096
+
+
+CUT = """
+from datasets import load_dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+
+tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
+
+
+def tokenize(batch):
+    return tokenizer(batch["text"], truncation=True, max_length={length})
+
+
+data = load_dataset("imdb").map(tokenize, batched=True)
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+Trainer(model=model, args=TrainingArguments("out", per_device_train_batch_size=16, fp16=True), train_dataset=data["train"]).train()
+"""
+
+
+@pytest.mark.parametrize(("length", "said"), [("256", "256 at most"), ("2 * 96", "192 at most"), ("LENGTH", "")])
+def test_the_length_that_texts_are_cut_at(tmp_path: Path, length: str, said: str) -> None:
+    """A tokenizer in a function that `map` calls: an upper bound, where the number is known."""
+    script = tmp_path / "train.py"
+    script.write_text(CUT.format(length=length))
+    (found,) = fit([script], Options(cwd=tmp_path)).fits
+    facts = {fact.name: fact.text for fact in found.reading.facts}
+    assert facts.get("sequence length", "").startswith(said)
+    assert [it.name for it in found.reading.missing] == ([] if said else ["the sequence length"])

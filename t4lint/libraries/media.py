@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from t4lint.interpret.values import Abstract, Const, Function, ListValue, Object, Unknown
+from t4lint.interpret.values import NONE, Abstract, Const, Function, ListValue, Object, Unknown
 from t4lint.libraries.api import Arguments, Call, calls, methods
 from t4lint.libraries.symbols import GONE_METHODS, say_symbol
 from t4lint.trace import Call as CallEvent
@@ -114,6 +114,12 @@ def tokenizer_call(call: Call) -> Abstract:
         say_symbol(call, "transformers", f"PreTrainedTokenizerBase.{call.name.rpartition('.')[2]}")
     arguments = {name: call.machine.resolve(value) for name, value in call.arguments.keywords.items()}
     call.machine.emit(CallEvent, "tokenize", function="tokenizer", arguments=arguments)
+    if (
+        CUTS in call.machine.globals
+        and "max_length" in arguments
+        and call.machine.truth(arguments.get("truncation") or NONE)
+    ):
+        call.machine.globals[CUTS].append(arguments["max_length"])
     encoded = tokenized(call)
     if pads(call):
         made = call.machine.globals.setdefault("$padded", [])
@@ -124,6 +130,15 @@ def tokenizer_call(call: Call) -> Abstract:
 
 # how the name of an unknown begins that is what a tokenizer gives for texts of uneven length
 PADDED = "padded texts "
+
+
+CUTS = "$cuts"  # the lengths that tokenizers cut at, while one looks into what is done with a row
+
+
+def say_cuts(m: Any, cuts: list[Abstract]) -> None:
+    """Lengths that texts are cut at before a batch is made of them."""
+    for length in cuts:
+        m.emit(CallEvent, "cut", function="the length of a tokenizer", arguments={"max_length": length})
 
 
 def pads(call: Call) -> bool:
@@ -150,10 +165,11 @@ def say_map(call: Call) -> None:
     m = call.machine
     function = m.resolve(call.arguments.get("function", 0) or Unknown("which function"))
     if isinstance(function, Function) and "datasets" in m.imported and "$work" not in m.globals:
-        m.globals["$work"], entered = set(), set(m.entered)
+        m.globals["$work"], m.globals[CUTS], entered = set(), [], set(m.entered)
         quietly(m, lambda: m.call(function, Arguments((Unknown("a row", varies=True),))))
         m.entered = entered  # it is looked at by itself too
         work = noted_work(m, m.globals.pop("$work", set()))
+        say_cuts(m, m.globals.pop(CUTS, []))
         batched = call.argument("batched", None, Const(False))
         m.emit(CallEvent, "map", function="datasets.Dataset.map", arguments={"batched": batched, "work": work})
 

@@ -933,8 +933,14 @@ def say_backward(
         engine=engine or facts.engine,
     )
     m.globals.setdefault("$carried", set()).update(facts.kept)
-    m.globals["$backward depth"], m.globals["$backward sometimes"] = len(m.logs), m.sometimes
-    m.globals["$backward numbered"], m.globals["$backward loops"] = m.numbered, len(m.loops)
+    m.globals["$backward loops"] = len(m.loops)
+    # a second one under a test (of an adversarial step, say) does not make the first one depend on it
+    loop = m.loops[-1] if m.loops else None
+    again = loop is not None and m.globals.get("$backward loop") is loop
+    m.globals["$backward loop"] = loop
+    levels = {"$backward depth": len(m.logs), "$backward sometimes": m.sometimes, "$backward numbered": m.numbered}
+    for name, level in levels.items():
+        m.globals[name] = min(level, m.globals.get(name, level)) if again else level
     micro = m.globals.get("$backwards", ())
     m.write(m.globals, "$backwards", (*micro[-31:], facts))
 
@@ -1555,6 +1561,7 @@ def empty_cache(call: Call) -> Abstract:
     m = call.machine
     # under a test that the last backward was not under, it may be called now and then only
     sometimes = m.globals.get("$backward depth", len(m.logs)) < len(m.logs)
+    sometimes |= m.globals.get("$backward sometimes", m.sometimes) < m.sometimes
     each = Unknown("it is called under a test that is not decided") if sometimes else Const(True)
     m.emit(CallEvent, "empty_cache", function="torch.cuda.empty_cache", arguments={"each_iteration": each})
     return NONE

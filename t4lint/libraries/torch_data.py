@@ -253,13 +253,14 @@ def batch_of(m: Any, loader: Object) -> Abstract:
     if isinstance(known, Abstract):
         return known
     pins = m.truth(loader.attributes.get("$pins") or Unknown("whether the loader pins"))
-    m.globals["$work"] = set()
+    m.globals["$work"], m.globals[media.CUTS] = set(), []
     facts = TensorFacts(device="cpu", loader=loader.uid, pinned={True: "loader", False: "no"}.get(pins, ""))
     sample = quietly(m, lambda: sample_of(m, loader.attributes.get("dataset")))
     collate = loader.attributes.get("$collate")
     if isinstance(collate, (Function, Bound, Partial)):
         sample = quietly(m, lambda: collated(m, collate, sample))
     work = media.noted_work(m, m.globals.pop("$work", set()))
+    media.say_cuts(m, m.globals.pop(media.CUTS, []))
     m.globals.setdefault("$sample work", {})[loader.uid] = work
     tensors = tensors_in(sample)
     if any(tensor.facts.device == "cuda" for tensor in tensors):

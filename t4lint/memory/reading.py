@@ -19,7 +19,7 @@ from t4lint.memory.images import ImageModel, find_image_model
 from t4lint.memory.plan import Adapters, Plan
 from t4lint.memory.recipe import UNSEEN, Recipe, recipe_of
 from t4lint.memory.shapes import Shape, find_shape, presumed_shape
-from t4lint.trace import NOT_SAID, Origin, Step, Trace, Value
+from t4lint.trace import NOT_SAID, Call, Origin, Step, Trace, Value
 
 MAX_PLANS = 32  # combinations of what is not known
 _SIXTEEN_BIT = ("float16", "bfloat16")
@@ -118,7 +118,7 @@ def read(trace: Trace, step: Step, given: Given) -> Reading:
             return Reading((), tuple(found.missing), ())
     shape, image = _model(recipe, given, found)
     batch = _batch(recipe, given, found)
-    length = 1.0 if image is not None else _length(recipe, shape, given, found)
+    length = 1.0 if image is not None else _length(trace, recipe, shape, given, found)
     if (shape is None and image is None) or batch is None or length is None:
         return Reading(tuple(found.facts), tuple(found.missing), (), shape, image, causal=recipe.model.causal)
     plans = tuple(_plans(trace, recipe, shape, image, batch, length, given, found))
@@ -178,19 +178,37 @@ def _batch(recipe: Recipe, given: Given, found: _Facts) -> float | None:
     return None
 
 
-def _length(recipe: Recipe, shape: Shape | None, given: Given, found: _Facts) -> float | None:
+def _length(trace: Trace, recipe: Recipe, shape: Shape | None, given: Given, found: _Facts) -> float | None:
     if given.sequence_length is not None:
         found.say("sequence length", given.sequence_length, flag="--sequence-length")
         return given.sequence_length
     if recipe.length.known and recipe.length.it:
         found.say("sequence length", f"{recipe.length.it:g} at most", recipe.length)
         return float(recipe.length.it)
+    if (cut := _cut(trace)) is not None:
+        found.say("sequence length", f"{cut.it:g} at most: texts are cut there where they are tokenized", cut)
+        return float(cut.it)
     if shape is not None and shape.block == "vit":
         found.say("tokens", "197: 224 pixels in patches of 16, and one for the class")
         return 197.0
     reason = recipe.length.unknown or "nothing limits it"
     found.miss("the sequence length", reason, "--sequence-length N")
     return None
+
+
+def _cut(trace: Trace) -> Value | None:
+    """The longest of the lengths that texts are cut at, in what is done with a row, else in all calls of tokenizers."""
+    inside = [call.arguments["max_length"] for call in trace.all(Call) if call.role == "cut"]
+    calls = [call for call in trace.all(Call) if call.role == "tokenize"]
+    cut = [
+        call
+        for call in calls
+        if call.arguments.get("truncation", NOT_SAID).it is True and "max_length" in call.arguments
+    ]
+    lengths = inside or ([call.arguments["max_length"] for call in cut] if len(cut) == len(calls) else [])
+    if not lengths or not all(isinstance(it.it, int) and it.it > 1 for it in lengths):
+        return None
+    return max(lengths, key=lambda it: int(it.it))
 
 
 # --- what has few possible values ---------------------------------------------------------------------------------

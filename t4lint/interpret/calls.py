@@ -96,7 +96,7 @@ def unresolved(m: Machine, callee: Abstract, arguments: Arguments) -> Abstract:
         facts = facts.but(math=facts.math | {math}, math_origins=facts.math_origins or why)
         around = m.globals.get("$model") if m.in_forward else None
         models = facts.models | {around.uid} if around is not None and math != "?" else facts.models
-        return Tensor(facts.but(models=models, autocast=facts.autocast | {asked}, device="", graph=True))
+        return Tensor(facts.but(models=models, autocast=facts.autocast | {asked}, device="", graph=m.grad))
     varies = any(isinstance(value, Unknown) and value.varies for value in arguments.values())
     uid = unknown_from("call", callee, *arguments.values()).uid if not m.loops else ""
     return Unknown(reason, varies=varies or bool(m.loops), uid=uid, autocast=m.autocast_dtype())

@@ -74,6 +74,7 @@ MODELS = {
     "ray": ("torch", "torch_data", "ray"),
     "ignite": ("torch", "ignite"),
     "sacred": ("python", "sacred"),
+    "wandb": ("python", "trackers"),
     "t4lint_programs": ("torch", "programs"),
 }
 # Libraries of which single calls are modelled: a project's own package of that name is followed instead.

@@ -15,8 +15,8 @@ Take what comes: `def compute_loss(self, model, inputs, return_outputs=False, **
 ## When it is right to ignore it
 
 When an older version is installed and nothing in the project says so: pin it (`transformers==4.45.2`), and the finding goes. Without a
-pin it is a note, since the newest version is presumed. A subclass with a loop or a `training_step` of its own is not reported for what
-only the library's would call.
+pin it is a note, since the newest version is presumed. A subclass with a loop, a `training_step` or a `get_train_dataloader` of its own
+is not reported for what only the library's would call.
 
 ## Sources
 

@@ -833,23 +833,22 @@ def trainer_subclass(call: Call) -> Abstract:
     return built
 
 
-# methods of the Trainer that it calls with an argument which older versions did not have: the argument, and how many there are
+# Methods of the Trainer that it calls with an argument which older versions did not pass: the argument, how many there are by
+# position (0: it is passed by keyword), and the method that calls it, in whose place an own one may stand.
 OVERRIDDEN = {
-    "compute_loss": ("num_items_in_batch", 0), "training_step": ("num_items_in_batch", 4), "log": ("start_time", 3),
-    "_get_train_sampler": ("train_dataset", 2),
-}  # fmt: skip
-OWN_LOOP = (
-    "train",
-    "_inner_training_loop",
-)  # what replaces the calls of the others; a step of one's own calls the loss itself
+    "compute_loss": ("num_items_in_batch", 0, "training_step"),
+    "training_step": ("num_items_in_batch", 4, "_inner_training_loop"),
+    "log": ("start_time", 3, "_maybe_log_save_evaluate"),
+    "_get_train_sampler": ("train_dataset", 2, "get_train_dataloader"),
+}
+OWN_LOOP = ("train", "_inner_training_loop")  # what replaces the calls of all of them
 
 
 def say_overrides(m: Any, cls: Class) -> None:
     """Which arguments the methods take that a project's own Trainer overrides; a keyword, or one more by position."""
-    for name, (argument, count) in OVERRIDDEN.items():
+    for name, (argument, count, caller) in OVERRIDDEN.items():
         method = cls.find(name)
-        instead = (*OWN_LOOP, "training_step") if name == "compute_loss" else OWN_LOOP
-        if not isinstance(method, Function) or any(cls.find(own) is not None for own in instead):
+        if not isinstance(method, Function) or any(cls.find(own) is not None for own in (*OWN_LOOP, caller)):
             continue
         taken = method.node.args
         names = [it.arg for it in (*taken.posonlyargs, *taken.args)]

@@ -103,7 +103,34 @@ function prepare() {
   writeFileSync(path.join(work, "both.code-workspace"), JSON.stringify({ folders }));
   withoutT4lint();
   configure(python);
+  pythonExtension();
   execFileSync(process.execPath, [server, ...common, "--install-extension", vsix], { stdio: "inherit" });
+}
+
+/** What t4lint uses of the Python extension, which cannot be had here: an interpreter that was chosen. */
+function pythonExtension() {
+  const folder = path.join(work, "ms-python");
+  const chosen = JSON.stringify(path.join(bare, "bin", "python"));
+  const manifest = { name: "python", publisher: "ms-python", version: "0.0.1", engines: { vscode: "^1.90.0" }, main: "main.js" };
+  const main = `const vscode = require("vscode");
+exports.activate = () => ({ environments: {
+  getActiveEnvironmentPath: () => ({ path: ${chosen} }),
+  resolveEnvironment: async ({ path }) => ({ executable: { uri: vscode.Uri.file(path) } }),
+} });`;
+  const identity = '<Identity Language="en-US" Id="python" Version="0.0.1" Publisher="ms-python"/>';
+  const files = {
+    "extension/package.json": JSON.stringify(manifest),
+    "extension/main.js": main,
+    "extension.vsixmanifest": `<?xml version="1.0"?><PackageManifest Version="2.0.0" xmlns="http://schemas.microsoft.com/developer/vsx-schema/2011"><Metadata>${identity}<DisplayName>python</DisplayName></Metadata><Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation><Assets><Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/></Assets></PackageManifest>`,
+    "[Content_Types].xml": '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension=".json" ContentType="application/json"/><Default Extension=".js" ContentType="application/javascript"/><Default Extension=".vsixmanifest" ContentType="text/xml"/></Types>',
+  };
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    writeFileSync(path.join(folder, name), text);
+  }
+  const packed = `${folder}.vsix`;
+  execFileSync(python, ["-c", "import shutil, sys; shutil.move(shutil.make_archive(*sys.argv[1:4]), sys.argv[4])", folder, "zip", folder, packed]);
+  execFileSync(process.execPath, [server, ...common, "--install-extension", packed], { stdio: "inherit" });
 }
 
 /** An environment that has what PYTHON has but t4lint, and a wheel that is all that pip can see. */
@@ -163,14 +190,27 @@ async function open(page, name) {
   await page.locator(".explorer-folders-view .monaco-list-row").filter({ hasText: name }).dblclick();
 }
 
+/** Wait for what is not in the browser. */
+async function until(seen, otherwise) {
+  for (const started = Date.now(); !seen(); ) {
+    if (Date.now() - started > PATIENCE) {
+      throw new Error(otherwise);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
 /** What the extension said, for who has to find out why a step failed. */
 function printLogs() {
-  const logs = path.join(work, "user", "logs");
-  for (const name of readdirSync(logs, { recursive: true })) {
-    if (/t4lint\.log$|\d-t4lint.*\.log$/.test(name)) {
-      console.error(`--- ${name}\n${readFileSync(path.join(logs, name), "utf8").slice(-8000)}`);
-    }
+  for (const text of logged()) {
+    console.error(`--- log\n${text.slice(-8000)}`);
   }
+}
+
+function logged() {
+  const logs = path.join(work, "user", "logs");
+  const names = readdirSync(logs, { recursive: true }).filter((name) => /t4lint\.log$|\d-t4lint.*\.log$/.test(name));
+  return names.map((name) => readFileSync(path.join(logs, name), "utf8"));
 }
 
 function step(text) {
@@ -203,12 +243,7 @@ async function quickFix(page) {
   });
   await page.keyboard.press("Control+s");
   const saved = () => readFileSync(path.join(project, "train.py"), "utf8");
-  for (const started = Date.now(); !saved().includes("pin_memory=True"); ) {
-    if (Date.now() - started > PATIENCE) {
-      throw new Error("the fix was not saved");
-    }
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
+  await until(() => saved().includes("pin_memory=True"), "the fix was not saved");
   if (saved() !== SCRIPT.replace("pin_memory=False", "pin_memory=True")) {
     throw new Error(`the fix changed more than the argument:\n${saved()}`);
   }
@@ -392,6 +427,16 @@ async function missing(page) {
   await shot(page, "installed");
 }
 
+async function chosen(page) {
+  const starts = () => logged().join("").match(/t4lint \S+ in .*/g) ?? [];
+  const before = starts().length;
+  useInterpreter("");
+  const seen = () => starts().length > before && starts().at(-1).endsWith(path.join(bare, "bin", "python"));
+  await until(seen, "the interpreter that was chosen in the Python extension is not used");
+  await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ timeout: PATIENCE });
+  step("the interpreter that was chosen in the Python extension");
+}
+
 async function severalFolders(page) {
   await page.goto(`http://127.0.0.1:${port}/?workspace=${encodeURIComponent(path.join(work, "both.code-workspace"))}`);
   const other = page.locator(".explorer-folders-view .monaco-list-row").filter({ hasText: "other.py" });
@@ -456,6 +501,7 @@ async function main() {
       await notebook(page);
       await target(page);
       await missing(page);
+      await chosen(page);
       await severalFolders(page);
       await switchedOff(page);
     } catch (error) {

@@ -694,6 +694,8 @@ def comparable(value: Abstract) -> tuple[Any] | None:
 
 def _contains(name: str, left: Abstract, right: Abstract) -> Abstract:
     found: bool | None = None
+    if isinstance(right, Object) and right.kind == "config tree":
+        right = right.attributes["$dict"]
     if isinstance(right, DictValue) and isinstance(left, Const) and hashable(left.value):
         found = True if left.value in right.items else False if right.complete else None
     elif isinstance(right, ListValue):
@@ -831,6 +833,10 @@ def _double_star(m: Machine, arguments: Arguments, value: Abstract) -> None:
         from t4lint.libraries import classes
 
         value = classes.contents(m, value) if classes.is_dict(value.cls) else value
+    if isinstance(value, Object) and value.kind == "config tree":
+        from t4lint.libraries import configs
+
+        value = configs.filled(m, value.attributes["$dict"], value.attributes["$root"])
     if isinstance(value, DictValue):
         if value.state.get("settings"):
             m.globals["$namespace handed"] = True

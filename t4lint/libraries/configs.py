@@ -224,6 +224,9 @@ def omega_load(call: Call) -> Abstract:
     "addict.Dict",
     "munch.Munch",
     "box.Box",
+    "easydict.EasyDict",
+    "attrdict.AttrDict",
+    "dotmap.DotMap",
 )
 def omega_create(call: Call) -> Abstract:
     m = call.machine
@@ -238,6 +241,9 @@ def omega_create(call: Call) -> Abstract:
         value = m.call(value, Arguments())
     if isinstance(value, Instance):
         return value
+    if isinstance(value, DictValue):  # a copy, with the names that are given beside it
+        given = {name: it for name, it in call.arguments.keywords.items() if name != "obj"}
+        return tree(DictValue({**value.items, **given}, value.complete and not call.arguments.open))
     return tree(value)
 
 

@@ -254,7 +254,7 @@ def sequence(call: Call) -> Abstract:
     return ListValue((elements.any_element,), kind, complete=False)
 
 
-@calls("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "easydict.EasyDict")
+@calls("builtins.dict", "collections.OrderedDict", "collections.defaultdict")
 def dict_(call: Call) -> Abstract:
     result = DictValue(dict(call.arguments.keywords), not call.arguments.open)
     first = call.arguments.get("", 0)

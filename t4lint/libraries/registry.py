@@ -82,8 +82,8 @@ FOLLOWED = frozenset({"liger_kernel", "fla", "cut_cross_entropy"})
 PYTHON = ("python", "paths", "classes", "code", "arguments", "configs", "commands", "patterns")
 # libraries that read configuration files, modelled in one file
 CONFIGS = frozenset({
-    "yaml", "omegaconf", "easydict", "attrdict", "dotmap", "hydra", "toml", "tomli", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed", "dotenv",
-    "yacs", "fvcore", "orjson", "json5",
+    "yaml", "omegaconf", "hydra", "toml", "tomli", "ruamel", "ml_collections", "addict", "munch", "box", "deepspeed", "dotenv",
+    "yacs", "fvcore", "orjson", "json5", "easydict", "attrdict", "dotmap",
 })  # fmt: skip
 # libraries that decode files, modelled in one file
 MEDIA = frozenset({

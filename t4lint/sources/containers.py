@@ -98,6 +98,12 @@ def of_pod(node: ConfigNode, pod: Mapping[str, ConfigNode]) -> Container:
     return Container(memory, Value(flat, origin), Value((), origin))
 
 
+def of_runtime(job: ConfigNode) -> Container:
+    """A pod of a TrainJob, whose container is described in its runtime: it has a network of its own."""
+    origin = (Origin("key", "a pod of the job", job.location),)
+    return Container(unknown("the runtime says what is mounted", origin), Value("flat", origin), Value((), origin))
+
+
 def _shared(size: str | None, ipc: str, mounts: Sequence[str], origin: tuple[Origin, ...], note: str) -> Value:
     if ipc in ("host", "shareable") or ipc.startswith(("container:", "service:")):
         return Value("host", origin) if ipc == "host" else unknown("another container's shared memory", origin)

@@ -57,6 +57,7 @@ class ShellFragment:
     pods: Value = NOT_SAID  # how many pods of a job run the commands, or are workers of its `mpirun`
     slots: Value = NOT_SAID  # processes in each of them that an MPI job allows
     gpus: Value = NOT_SAID  # 0 where the container or the job hands none over
+    files: tuple[Document, ...] = ()  # that the file holds and mounts: the programs of a ConfigMap
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ MAX_FRAGMENTS = 300  # of one file
 # What a fragment must hold to be of use: something that could start a script.
 STARTS = re.compile(
     r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|bash|sh|uv|singularity|mpirun)\b|\.py\b|\$[{(]?\w*(?:PYTHON|python)"
-    r"|\b(?:trl|axolotl|llamafactory-cli|tune run|yolo|fabric run)\s"
+    r"|\b(?:trl|axolotl|llamafactory-cli|swift (?:sft|pt|rlhf)|tune run|yolo|fabric run)\s"
 )
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _SAFE = re.compile(r"[\w./:=@%+,-]+")

@@ -6,9 +6,11 @@ Which tool reads a file is not asked: `run`, `command`, `args`, `script` and the
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from t4lint.findings import Problem
 from t4lint.sources import containers, gpus
@@ -35,6 +37,7 @@ _SCRIPTS = ("before_script", "setup", "script", "run", "commands", "cmds", "laun
 # A container's own command first: with it, `command` is what compose calls the arguments.
 _COMMANDS = (("entrypoint", "command"), ("command", "args"), ("cmd", "args"))
 _ENVIRONMENTS = ("env", "environment", "envs", "variables", "env_vars", "environment_variables")
+MAX_HELD = 16  # programs of one ConfigMap
 _POD = ("hostIPC", "hostNetwork")
 _FOLDERS = ("working-directory", "workingDir", "working_dir", "workdir")
 
@@ -59,12 +62,14 @@ def fragments(document: Document) -> list[ShellFragment]:
     if isinstance(config, Problem):
         return []
     walker = _Walker(document)
+    walker.files = tuple(walker.programs(config.documents))
     for root in config.documents:
         job = job_of(root)
         trains = root.find("spec.trainer") is not None and bool(job.variables)
         kind = _kind(root)
+        held = containers.of_runtime(root) if trains else None
         given = gpus.of_manifest(root) if kind == "kubernetes" else NOT_SAID
-        walker.walk(root, _Around(kind=kind, job=job, in_container=trains, gpus=given))
+        walker.walk(root, _Around(kind=kind, job=job, in_container=trains, gpus=given, container=held))
     return walker.found
 
 
@@ -73,6 +78,7 @@ class _Walker:
         self.document = document
         self.lines = Lines(document.text)
         self.found: list[ShellFragment] = []
+        self.files: tuple[Document, ...] = ()
         self.seen: set[int] = set()
 
     def walk(self, node: ConfigNode, around: _Around) -> None:
@@ -185,9 +191,23 @@ class _Walker:
         path = self.document.path
         fragment = ShellFragment(
             path, self.document.file, builder.build(path), around.in_container, around.container,
-            around.job.pods, around.job.slots, around.gpus,
+            around.job.pods, around.job.slots, around.gpus, self.files,
         )  # fmt: skip
         self.found.append(fragment)
+
+    def programs(self, roots: Sequence[ConfigNode]) -> Iterator[Document]:
+        """The Python files that ConfigMaps hold, which pods mount anywhere: as if they lay beside the manifest."""
+        for root in roots:
+            kind, data = root.entries.get("kind"), root.entries.get("data")
+            if kind is None or kind.value != "ConfigMap" or data is None:
+                continue
+            for name, node in list(data.entries.items())[:MAX_HELD]:
+                if name.endswith(".py") and isinstance(node.value, str) and "/" not in name:
+                    builder = TextBuilder()
+                    add(builder, self.text(node))
+                    positions = builder.build(self.document.path)
+                    file = Path(os.path.normpath(Path.cwd() / self.document.file)).parent / name
+                    yield Document(self.document.path, file, "python", positions.text, positions)
 
     # --- scalars -------------------------------------------------------------------------------------------------
 

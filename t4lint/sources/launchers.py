@@ -49,6 +49,7 @@ class Start:
     pods: Value = NOT_SAID  # how many pods of a job run it, or are workers of its `mpirun`
     slots: Value = NOT_SAID  # processes that an MPI job allows in each of them
     program: str = ""  # of an installed library, where the command starts one: see `programs.py`
+    inline: bool = False  # `script` is the program itself: `python -c CODE`
 
 
 # Switches: every other flag of these launchers takes a value. Read from torch 2.13, accelerate 1.15 and DeepSpeed 0.19.
@@ -92,7 +93,7 @@ _WRAPPERS = frozenset({
     "sudo", "systemd-run", "taskset", "time", "timeout", "unbuffer", "uv", "uvx", "xvfb-run", "command", "hatch", "rye",
 }) | _CONTAINERS  # fmt: skip
 # Commands that start programs of installed libraries: `programs.py` reads them.
-PROGRAMS = frozenset({"trl", "axolotl", "llamafactory-cli", "lmf", "tune", "yolo", "fabric", "lightning"})
+PROGRAMS = frozenset({"trl", "axolotl", "llamafactory-cli", "lmf", "swift", "tune", "yolo", "fabric", "lightning"})
 _RUN_SCRIPTS = frozenset({"uv", "pdm"})  # `uv run train.py` is `uv run python train.py`
 _VARIABLE_FLAGS = {
     **dict.fromkeys(("docker", "podman", "nvidia-docker", "singularity", "apptainer"), ("-e", "--env")),
@@ -100,6 +101,7 @@ _VARIABLE_FLAGS = {
 }
 _MPI = frozenset({"mpirun", "mpiexec", "horovodrun"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+_TRAINS = re.compile(r"backward\(|\.train\(|\.fit\(|Trainer\b|init_process_group")
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
 
 
@@ -171,6 +173,11 @@ def is_launcher(name: str) -> bool:
     return starts or bool(_PYTHON.match(name))
 
 
+def is_python(name: str) -> bool:
+    """`python3.11`, `/opt/conda/bin/python`"""
+    return bool(_PYTHON.match(PurePosixPath(name).name))
+
+
 def shell_code(tokens: Sequence[Token]) -> Token | None:
     """The code in `bash -c CODE`."""
     if tokens and base_name(tokens[0]) in _SHELLS:
@@ -212,6 +219,8 @@ def _python(tokens: Sequence[Token]) -> Start | None:
             if launcher:
                 return _launcher(launcher, tokens[index + 2 :])
             return Start("python", module, True, tuple(tokens[index + 2 :]), {})
+        if text == "-c" and index + 1 < len(tokens) and trains(tokens[index + 1].text):
+            return Start("python", tokens[index + 1], False, tuple(tokens[index + 2 :]), {}, inline=True)
         if text in ("-", "-c") or text.startswith("-c"):
             return None
         if not text.startswith("-") and not _before_script(tokens, index):
@@ -220,10 +229,18 @@ def _python(tokens: Sequence[Token]) -> Start | None:
     return None
 
 
+def trains(code: str) -> bool:
+    """Is this text a program that may train? A line that asks for a version is none."""
+    return code.count("\n") > 2 and bool(_TRAINS.search(code))
+
+
 def _launcher(name: str, tokens: Sequence[Token]) -> Start | None:
     flags, used = _flags(name, tokens)
-    if used >= len(tokens) or "no_python" in flags:
+    if used >= len(tokens):
         return None
+    if "no_python" in flags:
+        started = start_of(tokens[used:])  # `torchrun --no-python python train.py`
+        return replace(started, launcher=name, flags=flags) if started and started.launcher == "python" else None
     is_module = "m" in flags or "module" in flags
     return Start(name, tokens[used], is_module, tuple(tokens[used + 1 :]), flags)
 

@@ -1,19 +1,21 @@
 """Commands and modules of installed libraries that train: which of their programs runs, and what is left of the words.
 
 The programs are not in the project; short ones that stand for them are in `t4lint/libraries/programs/`. Read from trl 1.16,
-axolotl 0.19, LLaMA-Factory 0.9.5, torchtune 0.6, ultralytics 8.4 and the example scripts of diffusers and sd-scripts.
+axolotl 0.19, LLaMA-Factory 0.9.5, ms-swift 4.6, torchtune 0.6, ultralytics 8.4 and the example scripts of diffusers and sd-scripts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from t4lint.sources.document import Word
 from t4lint.sources.launchers import Start, Token, launcher_flags
 
 # The commands by their name; `start_of_program` reads what follows.
 TRL_METHODS = frozenset({"sft", "dpo", "grpo", "kto", "reward", "rloo"})
+SWIFT_METHODS = frozenset({"sft", "pt", "rlhf"})
 # Flags of `accelerate launch` that trl and axolotl hand on.
 _HANDED_ON = frozenset({
     "num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port", "multi_gpu", "config_file",
@@ -22,6 +24,7 @@ _HANDED_ON = frozenset({
 MODULES = {
     "axolotl.cli.train": "axolotl",
     "llamafactory.cli": "llamafactory",
+    **{f"swift.cli.{method}": "swift" for method in sorted(SWIFT_METHODS)},
     "llamafactory.launcher": "llamafactory",
     "llamafactory.train.tuner": "llamafactory",
     **{f"trl.scripts.{method}": f"trl_{method}" for method in TRL_METHODS},
@@ -96,6 +99,26 @@ def _llamafactory(tokens: Sequence[Token]) -> Start | None:
     return Start("llamafactory", tokens[0], False, tuple(tokens[2:]), {}, program="llamafactory")
 
 
+def _swift(tokens: Sequence[Token]) -> Start | None:
+    """`NPROC_PER_NODE=2 swift sft --model ...`: where such a variable is set, it starts torchrun with it (see `as_started`)."""
+    if len(tokens) < 3 or tokens[1].text not in SWIFT_METHODS:
+        return None
+    return Start("swift", tokens[0], False, tuple(tokens[2:]), {}, program="swift")
+
+
+SWIFT_VARIABLES = ("NPROC_PER_NODE", "MASTER_PORT", "NNODES", "NODE_RANK", "MASTER_ADDR")
+
+
+def as_started(start: Start, environment: Mapping[str, Word]) -> Start:
+    """The launcher that a command starts by itself, with the flags that it makes of variables."""
+    if start.launcher != "swift":
+        return start
+    flags = {name.lower(): environment[name] for name in SWIFT_VARIABLES if name in environment}
+    if not {"NPROC_PER_NODE", "NNODES"} & environment.keys():
+        return replace(start, launcher="python")
+    return replace(start, launcher="torchrun", flags=flags)
+
+
 def _tune(tokens: Sequence[Token]) -> Start | None:
     """`tune run [flags of torchrun] RECIPE --config NAME key=value`"""
     if len(tokens) < 3 or tokens[1].text != "run":
@@ -138,6 +161,7 @@ _READERS: dict[str, Callable[[Sequence[Token]], Start | None]] = {
     "axolotl": _axolotl,
     "llamafactory-cli": _llamafactory,
     "lmf": _llamafactory,
+    "swift": _swift,
     "tune": _tune,
     "yolo": _yolo,
     "fabric": _fabric,

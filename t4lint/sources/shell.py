@@ -33,14 +33,16 @@ from t4lint.sources.launchers import (
     Token,
     base_name,
     counts,
+    is_python,
     shell_code,
     some,
     start_of,
     tasks_per_node,
+    trains,
     unwrap,
 )
 from t4lint.sources.positions import TextBuilder
-from t4lint.sources.programs import is_program, program_of_module, program_of_script, start_of_program
+from t4lint.sources.programs import as_started, is_program, program_of_module, program_of_script, start_of_program
 from t4lint.sources.shell_words import (
     MAX_WORDS,
     Code,
@@ -239,10 +241,13 @@ class _Shell:
             case "list":
                 self.either(node)
             case "redirected_statement":
+                if self.fed(node):
+                    return
                 for child in node.named_children:
                     if not child.type.endswith("redirect"):
                         self.run(child)
                 self.writes(node)
+                self.reads(node)
             case "comment" | "test_command" | "heredoc_redirect" | "file_redirect":
                 pass
             case _:  # variable_assignments, compound_statement, negated_command, ERROR, ...
@@ -730,6 +735,22 @@ class _Shell:
             return None
         return words[1]
 
+    def reads(self, node: Node) -> None:
+        """`read -r -d '' NAME <<EOF`: the whole text below."""
+        command = next((child for child in node.named_children if child.type == "command"), None)
+        heredoc = next((child for child in node.children if child.type == "heredoc_redirect"), None)
+        words = self.now.text(command).split() if command is not None else []
+        if (
+            heredoc is None
+            or words[:1] != ["read"]
+            or not re.search(r"\s-\w*d\s*(?:''|\"\")\s", self.now.text(command) + " ")
+        ):
+            return
+        text = self.heredoc_text(heredoc)
+        if text is not None and re.fullmatch(r"[A-Za-z_]\w*", words[-1]):
+            known = self.scope.variables.get(words[-1])
+            self.scope.variables[words[-1]] = Variable(text, None, known is not None and known.exported)
+
     def written_file(self, node: Node) -> Path | None:
         words = self.words(node)
         text = text_of(words[0]) if len(words) == 1 else None
@@ -747,7 +768,11 @@ class _Shell:
             positions = builder.build(self.places.path)
             kind: Kind = "python" if file.suffix == ".py" else "shell"
             made.append(Document(self.places.path, file, kind, positions.text, positions))
-        return tuple(made)
+        return (*made, *self.held())
+
+    def held(self) -> tuple[Document, ...]:
+        """The programs that the file itself holds and mounts."""
+        return self.document.files if isinstance(self.document, ShellFragment) else ()
 
     def add(self, builder: TextBuilder, piece: Piece) -> None:
         """A piece of a file with its places, line by line; what is not known is marked."""
@@ -785,9 +810,11 @@ class _Shell:
             return
         self.scope.folder = self.find(targets[0], want_folder=True)
 
-    def launch(self, start: Start, given: dict[str, Word], node: Node) -> None:
+    def launch(self, start: Start, given: dict[str, Word], node: Node, code: Scalar | None = None) -> None:
         file, program = None, start.program
-        if not program:
+        if start.inline:
+            file = self.program_in(node, start.script, code)
+        elif not program:
             file = self.find_module(start.script) if start.is_module else self.find(start.script)
         if file is None and not program:
             name = start.script.text or start.script.tail
@@ -805,6 +832,7 @@ class _Shell:
             if variable.exported
         }
         environment.update(given)
+        start = as_started(start, environment)
         nodes, per_node = counts(start, environment, where)
         command = LaunchCommand(
             where=where,
@@ -827,6 +855,37 @@ class _Shell:
         )
         if command not in self.launches:
             self.launches.append(command)
+
+    def program_in(self, node: Node, token: Token, code: Scalar | None) -> Path:
+        """A name for the program that a command is given as a text, which is kept as a file."""
+        pieces = code or next(
+            (scalar for child in node.named_children for scalar in self.words(child) if text_of(scalar) == token.text),
+            self.piece_of(token),
+        )
+        where = self.places.location(pieces[0].start, pieces[0].start)
+        file = self.bases[0] / f"<code of {PurePosixPath(where.path).name}:{where.line}>.py"
+        self.files[file] = pieces
+        return file
+
+    def fed(self, node: Node) -> bool:
+        """`python - <<EOF`: does the text below hold the program?"""
+        command = next((child for child in node.named_children if child.type == "command"), None)
+        heredoc = next((child for child in node.children if child.type == "heredoc_redirect"), None)
+        words = [scalar for child in command.named_children for scalar in self.words(child)] if command else []
+        texts = [text_of(word) or "" for word in words]
+        if command is None or heredoc is None or not texts or not is_python(texts[0]):
+            return False
+        if any(text not in ("-", "-u") for text in texts[1:]):
+            return False
+        code = self.heredoc_text(heredoc)
+        text = text_of(code) if code else None
+        if code is None or text is None or not trains(text):
+            return False
+        (script,) = self.expander().token(words[-1], command)
+        start = Start("python", script, False, (), {}, inline=True)
+        self.wrap(start, None)
+        self.launch(start, {}, command, code)
+        return True
 
     def stand_in(self, start: Start, where: Location) -> Path:
         """A name for a program that is no file of the project: it lies where its command stands."""
@@ -862,12 +921,13 @@ class _Shell:
         if not text or "\0" in text or len(text) > 4096:
             return None
         folders = [self.scope.folder] if self.scope.folder is not None else []
+        held = {document.file for document in self.held()}
         for base in [*folders, *self.bases]:
             for name in self.names(text):
                 path = Path(os.path.normpath(base / name))
                 try:
                     there = disk.is_folder(path) if want_folder else disk.is_file(path)
-                    if there or (not want_folder and (path in self.written or path in self.files)):
+                    if there or (not want_folder and (path in self.written or path in self.files or path in held)):
                         return path
                 except (OSError, ValueError):
                     continue

@@ -267,14 +267,21 @@ class Expander:
         for child in body.children:
             if child.type not in _EXPANSIONS:
                 continue
-            if child.start_byte > start:
-                fields.whole(self._literal(start, child.start_byte, in_quotes=True))
+            self._lines(start, child.start_byte, fields)
             self._add(child, fields, quoted=True)
             start = child.end_byte
-        if body.end_byte > start:
-            fields.whole(self._literal(start, body.end_byte, in_quotes=True))
+        self._lines(start, body.end_byte, fields)
         fields.end()
         return fields.done[0] if fields.done else ()
+
+    def _lines(self, start: int, end: int, fields: _Fields) -> None:
+        """A text whose lines are continued by backslashes, in pieces that stand where they are written."""
+        while start < end:
+            at = self.code.data.find(b"\\\n", start, end)
+            stop = end if at < 0 else at
+            if stop > start:
+                fields.whole(self._literal(start, stop, in_quotes=True))
+            start = end if at < 0 else at + 2
 
     def token(self, scalar: Scalar, written: Node | None = None) -> Iterator[Token]:
         """Words for the launchers; `--flag=$UNKNOWN` becomes two, so that the flag is still seen."""
@@ -492,6 +499,11 @@ class Expander:
 
     def _substitution(self, node: Node, fields: _Fields, quoted: bool) -> None:
         """The few commands that scripts find their own folder with, or count with; any other is not run."""
+        text_below = self._heredoc_of(node)
+        for piece in text_below or ():
+            fields.whole(piece) if quoted else fields.split(piece)
+        if text_below is not None:
+            return
         folder = self._folder_of(node)
         pipeline = self._pipeline_of(node) if folder is None else None
         text = folder.as_posix() if folder is not None else printed(pipeline) if pipeline else None
@@ -502,6 +514,18 @@ class Expander:
             fields.whole(self._unknown(node, ALL_GPUS))
         else:
             fields.whole(self._unknown(node, f"`{self._short(node)}` is only known when it runs"))
+
+    def _heredoc_of(self, node: Node) -> Scalar | None:
+        """The text of `$(cat <<EOF ...)`."""
+        inside = [child for child in node.named_children if child.type != "comment"]
+        if len(inside) != 1 or inside[0].type != "redirected_statement":
+            return None
+        command, *redirects = inside[0].named_children
+        body = next((child for it in redirects for child in it.children if child.type == "heredoc_body"), None)
+        start = next((child for it in redirects for child in it.children if child.type == "heredoc_start"), None)
+        if body is None or start is None or len(redirects) > 1 or self.code.text(command).strip() != "cat":
+            return None
+        return self.heredoc(body, plain=any(mark in self.code.text(start) for mark in "'\\\""))
 
     def _pipeline_of(self, node: Node) -> list[list[str | None]] | None:
         """The words of the commands of a pipeline, without what they say on stderr; None for what is more than that."""

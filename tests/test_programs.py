@@ -14,7 +14,9 @@ BF16 = "model_name_or_path: Qwen/Qwen2.5-0.5B\noutput_dir: o\n"
 
 def test_every_program_is_python() -> None:
     names = [file.stem for file in FOLDER.glob("*.py")]
-    assert {"trl", "axolotl", "llamafactory", "swift", "torchtune", "ultralytics", "diffusers_example", "kohya"} == set(names)
+    assert {"trl", "axolotl", "llamafactory", "swift", "torchtune", "ultralytics", "diffusers_example", "kohya"} == set(
+        names
+    )
     for name in names:
         compile(program_text("trl_sft" if name == "trl" else name), name, "exec")
 

@@ -25,6 +25,13 @@ def asked(call: Call, result: Abstract) -> Abstract:
     return result
 
 
+def _shown(m: Any) -> int | None:
+    """How many GPUs a list in CUDA_VISIBLE_DEVICES names; None without one."""
+    value = m.resolve(m.environment.get("CUDA_VISIBLE_DEVICES") or Const(None))
+    parts = [part.strip() for part in str(value.value).split(",")] if isinstance(value, Const) and value.value else []
+    return len(parts) if parts and all(part.isdecimal() for part in parts) else None
+
+
 @calls("torch.cuda.is_available")
 def is_available(call: Call) -> Abstract:
     there = call.machine.target.gpu is not None
@@ -36,6 +43,9 @@ def device_count(call: Call) -> Abstract:
     target = call.machine.target
     if target.gpu is None:
         return asked(call, answer(call, 0, "no GPU on this target"))
+    shown = _shown(call.machine)
+    if shown is not None and (target.gpus is None or shown <= target.gpus):
+        return asked(call, answer(call, shown, f"CUDA_VISIBLE_DEVICES shows {shown}"))
     if target.gpus is None:
         return asked(call, Unknown("how many GPUs the target shows", uid="device count"))
     launch = call.machine.launch

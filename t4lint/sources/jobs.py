@@ -1,9 +1,10 @@
-"""What the operators of Kubernetes give the pods of a job beside what its manifest says.
+"""What the operators of Kubernetes give the pods of a job beside what its manifest says, and cloud tools the nodes of a task.
 
 Kubeflow's Trainer (`TrainJob`) and training operator (`PyTorchJob`) set `PET_NNODES` and the rest for torchrun, and the latter
 `MASTER_ADDR`, `RANK` and `WORLD_SIZE` for programs that make their process group themselves, where `WORLD_SIZE` counts pods;
 Volcano's plugin `pytorch` does the same. Read from kubeflow/trainer (`runtime/framework/plugins/torch`), kubeflow/training-operator
-(`controller.v1/pytorch/envvar.go`) and Volcano's `plugins/distributed-framework/pytorch`.
+(`controller.v1/pytorch/envvar.go`) and Volcano's `plugins/distributed-framework/pytorch`. SkyPilot and dstack number nodes and
+GPUs in variables of their own, as their documentation of distributed tasks says.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ def _count(text: str | None, node: ConfigNode, note: str) -> Value:
 
 
 def given_by_operator(job: ConfigNode) -> tuple[Given, ...]:
-    """The variables of each pod that the operator of a job sets; empty for what is no such job."""
+    """The variables of each pod or node that the operator of a job sets; empty for what is no such job."""
+    if "run" in job.entries and "num_nodes" in job.entries and "apiVersion" not in job.entries:
+        return tuple(_skypilot(job))
+    if {"type", "commands", "nodes"} <= job.entries.keys() and _text(job.entries["type"]) == "task":
+        return tuple(_dstack(job))
     kind = _text(job.entries.get("kind"))
     if kind == "TrainJob":
         return tuple(_train_job(job))
@@ -65,6 +70,35 @@ def given_by_operator(job: ConfigNode) -> tuple[Given, ...]:
     if kind == "Job" and _text(job.entries.get("apiVersion")).startswith("batch.volcano.sh"):
         return tuple(_volcano_job(job))
     return ()
+
+
+def _skypilot(job: ConfigNode) -> Iterator[Given]:
+    """A task of SkyPilot on several nodes: `accelerators: T4:4`, or `{T4: 4}`."""
+    asked = job.find("resources.accelerators")
+    each = _text(asked).partition(":")[2] or "1"
+    if asked is not None and asked.kind == "mapping":
+        counts = {_text(count) for count in asked.entries.values()}
+        each = counts.pop() if len(counts) == 1 else ""
+    yield Given("SKYPILOT_NUM_NODES", _whole(_text(job.entries["num_nodes"])), job.entries["num_nodes"])
+    if asked is not None:
+        yield Given("SKYPILOT_NUM_GPUS_PER_NODE", _whole(each), asked)
+
+
+def _dstack(job: ConfigNode) -> Iterator[Given]:
+    """A task of dstack on several nodes: `gpu: 2`, `gpu: T4:2`, `gpu: {name: T4, count: 2}`; a range says nothing."""
+    nodes, gpu = job.entries["nodes"], job.find("resources.gpu")
+    yield Given("DSTACK_NODES_NUM", _whole(_text(nodes)), nodes)
+    if gpu is None:
+        return
+    count = gpu.find("count") if gpu.kind == "mapping" else None
+    parts = _text(count if count is not None else gpu).split(":")
+    numbers = [part for part in parts if part.isdecimal()]
+    each = numbers[0] if len(numbers) == 1 else None if ".." in _text(gpu) or gpu.kind == "mapping" else "1"
+    yield Given("DSTACK_GPUS_PER_NODE", each, gpu)
+
+
+def _whole(text: str) -> str | None:
+    return text if text.isdecimal() else None
 
 
 def _train_job(job: ConfigNode) -> Iterator[Given]:

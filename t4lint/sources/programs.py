@@ -62,6 +62,8 @@ def program_of_module(name: str) -> str:
 def program_of_script(path: str) -> str:
     """The program that a script which is not there stands for, by its name and folder."""
     folder, _, name = path.replace("\\", "/").rpartition("/")
+    if f"{folder}/".endswith("swift/cli/") and name.removesuffix(".py") in SWIFT_METHODS:
+        return "swift"
     for pattern, program in SCRIPTS:
         if pattern.match(name):
             known = _KOHYA_FOLDER if program == "kohya" else _DIFFUSERS_FOLDER

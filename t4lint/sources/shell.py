@@ -739,12 +739,9 @@ class _Shell:
         """`read -r -d '' NAME <<EOF`: the whole text below."""
         command = next((child for child in node.named_children if child.type == "command"), None)
         heredoc = next((child for child in node.children if child.type == "heredoc_redirect"), None)
-        words = self.now.text(command).split() if command is not None else []
-        if (
-            heredoc is None
-            or words[:1] != ["read"]
-            or not re.search(r"\s-\w*d\s*(?:''|\"\")\s", self.now.text(command) + " ")
-        ):
+        said = self.now.text(command) if command is not None else ""
+        words = said.split()
+        if heredoc is None or words[:1] != ["read"] or not re.search(r"\s-\w*d\s*(?:''|\"\")\s", said):
             return
         text = self.heredoc_text(heredoc)
         if text is not None and re.fullmatch(r"[A-Za-z_]\w*", words[-1]):

@@ -94,10 +94,13 @@ if args.quant_method == "bnb" and args.quant_bits == 4:
     )
 elif args.quant_method == "bnb" and args.quant_bits == 8:
     quantized["quantization_config"] = BitsAndBytesConfig(load_in_8bit=True)
+elif args.quant_method is not None:
+    quantized["quantization_config"] = changed(args)  # hqq, eetq, quanto, fp8
 attention = "flash_attention_2" if args.attn_impl == "flash_attn" else args.attn_impl
 device_map = args.device_map
-if device_map is None and "LOCAL_RANK" not in os.environ and torch.cuda.device_count() > 1:
-    device_map = "auto"
+local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+if device_map is None and torch.cuda.device_count() // local > 1:
+    device_map = "auto" if local == 1 else changed(args)  # of several cards each
 model = AutoModelForCausalLM.from_pretrained(
     args.model, dtype=dtype, device_map=device_map, attn_implementation=attention, **quantized
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t4lint.engine import Options, check
 from t4lint.sources.document import Document, LaunchCommand, Word
 from t4lint.sources.launch_files import embedded_shell, is_launch_file
 from t4lint.sources.shell import launches
@@ -513,3 +514,49 @@ def test_large_files(name: str, unit: str) -> None:
     start = time.process_time()
     embedded_shell(Document(name, Path(name), "shell", unit * 20_000))
     assert time.process_time() - start < 5
+
+
+# --- programs that a command is given as a text ------------------------------------------------------------------
+
+INLINE = """\
+import os
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)
+model = DistributedDataParallel(torch.nn.Linear(4096, 4096).cuda(), device_ids=[local_rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for step in range(10):
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = F.mse_loss(model(torch.randn(8, 4096, device="cuda")), torch.zeros(8, 4096, device="cuda"))
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torchrun --standalone --nproc_per_node=2 --no-python python3 -c '\n", "'\n"),
+        ("read -r -d '' ARGS <<EOF\n--nproc_per_node=2 \\\\\n--standalone\nEOF\ntorchrun $ARGS --no-python python -c '\n", "'\n"),
+        ("python - <<'EOF'\n", "EOF\n"),
+    ],
+)  # fmt: skip
+def test_a_program_in_a_command_is_read_at_its_place(tmp_path: Path, before: str, after: str) -> None:
+    text = f"{before}{INLINE}{after}"
+    (tmp_path / "run.sh").write_text(text)
+    (found,) = check([tmp_path], Options(cwd=tmp_path, select=("gloo-backend-on-cuda",))).findings
+    line = text.splitlines()[found.location.line - 1]
+    assert line[found.location.column - 1 : found.location.end_column - 1] == '"gloo"'
+
+
+def test_a_line_of_python_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("python -c \"import torch; torch.distributed.init_process_group('gloo')\"\n")
+    assert check([tmp_path], Options(cwd=tmp_path, select=("all",))).findings == []

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from t4lint.rule import Candidate, rule
-from t4lint.trace import Engine, Fact, Launch, Trace, Value, Wrap
+from t4lint.trace import Call, Engine, Fact, Launch, Trace, Value, Wrap
 
 REPEATS = ("zero2", "zero3", "fsdp")
 NAMES = {"zero2": "ZeRO-2", "zero3": "ZeRO-3", "fsdp": "FSDP"}
@@ -40,12 +40,14 @@ NAMES = {"zero2": "ZeRO-2", "zero3": "ZeRO-3", "fsdp": "FSDP"}
     "{link}.",
     help="Use ZeRO-1 if the gradients fit, or larger micro-batches and fewer of them.",
     triggers=("stage", "fsdp", "fully_shard", "FullyShardedDataParallel", "deepspeed"),
-    reads=(Wrap, Launch, Engine),
+    reads=(Wrap, Launch, Engine, Call),
 )
 def sharding_with_accumulation(trace: Trace) -> Iterator[Candidate]:
     launch = next(trace.all(Launch), None)
+    # of adapters there are few gradients, and ZeRO-2 exchanges nothing else
+    adapters = any(call.function.startswith("peft.") for call in trace.all(Call))
     for wrap in trace.all(Wrap):
-        if launch is None:
+        if launch is None or (adapters and wrap.how.it == "zero2"):
             continue
         count = _accumulation(trace, wrap)
         nodes = launch.nodes.test(lambda number: number > 1)

@@ -164,8 +164,36 @@ def zipped(call: Call) -> Abstract:
         return with_elements(Elements(rows, Unknown("a row", varies=True), count=len(rows)))
     row = ListValue(tuple(part.any_element for part in parts), "tuple")
     return with_elements(
-        Elements(None, row, stream=True, number=lambda n: ListValue(tuple(part.at(n) for part in parts), "tuple"))
+        Elements(
+            None,
+            row,
+            stream=True,
+            number=lambda n: ListValue(tuple(part.at(n) for part in parts), "tuple"),
+            any_number=ListValue(tuple(part.later() for part in parts), "tuple"),
+        )
     )
+
+
+MAX_CYCLE = 64  # elements
+
+
+@calls("itertools.cycle")
+def cycle(call: Call) -> Abstract:
+    """Numbers over and over, beside the batches of a loader: where in an accumulation window the iteration is."""
+    value: Abstract = call.machine.resolve(call.argument("iterable", 0))
+    elements = iterate(call.machine, value)
+    items = [item for item in elements.known or () if isinstance(item, Const)]
+    if elements.known is None or elements.stream or not 0 < len(items) <= MAX_CYCLE or len(items) < len(elements.known):
+        return value
+    return Object("cycle", call.name, {"items": ListValue(tuple(items))})
+
+
+@methods("cycle", "iter")
+def cycled(call: Call) -> Abstract:
+    items = call.receiver.attributes["items"].items
+    some = varying("an element of a cycle")
+    number = lambda n: Const(items[n % len(items)].value, varies=True)  # noqa: E731
+    return with_elements(Elements(None, some, stream=True, number=number, any_number=some))
 
 
 @calls(
@@ -175,7 +203,6 @@ def zipped(call: Call) -> Abstract:
     "fastprogress.progress_bar",
     "builtins.iter",
     "builtins.reversed",
-    "itertools.cycle",
     "builtins.sorted",
 )
 def transparent(call: Call) -> Abstract:

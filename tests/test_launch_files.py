@@ -545,7 +545,7 @@ for step in range(10):
     ("before", "after"),
     [
         ("torchrun --standalone --nproc_per_node=2 --no-python python3 -c '\n", "'\n"),
-        ("read -r -d '' ARGS <<EOF\n--nproc_per_node=2 \\\\\n--standalone\nEOF\ntorchrun $ARGS --no-python python -c '\n", "'\n"),
+        ("read -r -d '' ARGS <<EOF\n--nproc_per_node=2 \\\n--standalone\nEOF\ntorchrun $ARGS --no-python python -c '\n", "'\n"),
         ("python - <<'EOF'\n", "EOF\n"),
     ],
 )  # fmt: skip
@@ -559,4 +559,4 @@ def test_a_program_in_a_command_is_read_at_its_place(tmp_path: Path, before: str
 
 def test_a_line_of_python_is_no_program(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("python -c \"import torch; torch.distributed.init_process_group('gloo')\"\n")
-    assert check([tmp_path], Options(cwd=tmp_path, select=("all",))).findings == []
+    assert check([tmp_path], Options(cwd=tmp_path, select=("all",))).findings == ()

@@ -110,7 +110,10 @@ def main(arguments: list[str]) -> int:
         fetched = subprocess.run([sys.executable, str(ROOT / "scripts" / "corpus.py"), str(args.corpus)], check=False)
         if fetched.returncode != 0:
             return fetched.returncode
-    rows = ["| project | before | after | new | gone | before | after |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    rows = [
+        "| project | findings before | after | new | gone | CPU before | after |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     came: list[str] = []
     went: list[str] = []
     failed = False

@@ -1,7 +1,7 @@
 """Checking the parts of an invocation at the same time: processes of this machine, or any `concurrent.futures.Executor`.
 
-What is handed out are names of scripts; what comes back is plain data, in any order. The report is put together in the order of
-the scripts, so it does not depend on how many hands there were.
+What is handed out are names of scripts; what comes back is plain data. It is passed on in the order of the parts, so neither the
+report nor what is shown before it depends on how many hands there were.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Workers:
     progress: Progress | None = None
 
     def check(self, session: Session, paths: Sequence[Path], parts: Sequence[Sequence[Path]]) -> Iterator[list[Step]]:
-        """What each part gives, as it comes."""
-        sizes = [sum(len(session.data.get(script, "")) for script in part) for part in parts]
+        """What each part gives, in their order."""
+        sizes = sizes_of(session, parts)
         alone = len(parts) < 2 or (self.count < 2 and self.executor is None) or session.options.watch is not None
         if alone or (self.executor is None and (sum(sizes) < WORTH_IT or max(sizes) > 0.9 * sum(sizes))):
             yield from self.alone(session, parts)
@@ -96,6 +96,10 @@ class Workers:
                     yield from self.together(pool, session, paths, list(zip(sizes, parts, strict=True)), self.count)
             finally:
                 _sessions.pop(name, None)
+
+    def takes_long(self, session: Session, parts: Sequence[Sequence[Path]]) -> bool:
+        """The same with any executor and any number of processes."""
+        return len(parts) > 1 and sum(sizes_of(session, parts)) >= WORTH_IT
 
     def alone(self, session: Session, parts: Sequence[Sequence[Path]]) -> Iterator[list[Step]]:
         total, done = sum(map(len, parts)), 0
@@ -114,6 +118,9 @@ class Workers:
     ) -> Iterator[list[Step]]:
         forked = self.executor is None and _forks()
         waiting: dict[Future[Done], tuple[tuple[Path, ...], ...]] = {}
+        found: dict[tuple[Path, ...], list[Step]] = {}
+        following = iter([tuple(part) for _, part in parts])
+        first = next(following, None)
         total, done = sum(len(part) for _, part in parts), 0
         for batch in batches(parts, count * JOBS_EACH):
             options = None if forked else session.options
@@ -122,9 +129,12 @@ class Workers:
         try:
             for future in as_completed(waiting):
                 batch = waiting[future]
-                yield from self.result(future, session, batch)
+                found |= zip(batch, self.result(future, session, batch), strict=True)
                 done += sum(map(len, batch))
                 self.tell(done, total)
+                while first is not None and first in found:
+                    yield found.pop(first)
+                    first = next(following, None)
         except BaseException:
             for future in waiting:
                 future.cancel()
@@ -144,12 +154,17 @@ class Workers:
             self.progress(done, total)
 
 
+def sizes_of(session: Session, parts: Sequence[Sequence[Path]]) -> list[int]:
+    """The characters of the scripts of each part."""
+    return [sum(len(session.data.get(script, "")) for script in part) for part in parts]
+
+
 def batches(parts: list[tuple[int, Sequence[Path]]], wanted: int) -> Iterator[tuple[tuple[Path, ...], ...]]:
-    """Parts in batches of about the same size, the largest first."""
+    """Parts in batches of about the same size: first those that are large by themselves, then the others in their order."""
     most = sum(size for size, _ in parts) / max(wanted, 1)
     batch: list[tuple[Path, ...]] = []
     held = 0
-    for size, part in sorted(parts, key=lambda it: -it[0]):
+    for size, part in sorted(parts, key=lambda it: min(most / 2 - it[0], 0.0)):
         if batch and held + size > most:
             yield tuple(batch)
             batch, held = [], 0

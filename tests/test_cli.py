@@ -56,7 +56,7 @@ class FakeEngine(ModuleType):
         page = "bf16 runs in software.\n\n```python\nfp16=True\n```"
         return (a_rule("bf16-weights", page, fix="unsafe"), a_rule("fp16-reduction", default=False))
 
-    def check(self, paths: Sequence[Path], options: Options, helpers: object = None) -> Report:
+    def check(self, paths: Sequence[Path], options: Options, helpers: object = None, early: object = None) -> Report:
         self.paths, self.options = list(paths), options
         if self.raises:
             raise self.raises

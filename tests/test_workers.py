@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from t4lint import cli, workers
 from t4lint.engine import Options, Session, check
 from t4lint.findings import Report
-from t4lint.report import json_report
+from t4lint.report import json_report, outputs
 from t4lint.report.progress import Line
 from t4lint.sources import disk
 from t4lint.workers import Workers
@@ -101,6 +102,60 @@ def test_any_number_of_processes_gives_the_same(project: Path, count: int) -> No
     expected = json_report.render(lint(project, None), version="0")
     assert '"alone1.py"' in expected and '"common/tools.py"' in expected and '"broken.py"' in expected
     assert json_report.render(lint(project, Workers(None, count)), version="0") == expected
+
+
+@pytest.mark.parametrize("make", [None, lambda: ThreadPoolExecutor(3)], ids=["processes", "executor"])
+def test_findings_come_early_in_the_same_order(project: Path, make: Callable[[], Executor] | None) -> None:
+    """Each group of scripts is told when it is done, by path, whoever did it; all findings but those on comments are."""
+    hushed = "import torch\nwith torch.autocast('cuda', dtype=torch.bfloat16):  # t4lint: ignore\n    pass\n"
+    (project / "hushed.py").write_text(hushed)
+    told: list[list[Report]] = []
+    options = Options(cwd=project, min_confidence="possible")
+    for count in (1, 2, 3):
+        told.append([])
+        with make() if make is not None else nullcontext() as executor:
+            report = check([project], options, Workers(executor, count), told[-1].append)
+    assert report == lint(project, None)
+    shown = [[(it.rule, it.location) for it in part.findings] for part in told[0]]
+    assert [[[(it.rule, it.location) for it in part.findings] for part in run] for run in told] == [shown] * 3
+    assert [part.runs[0].script for part in told[0] if part.findings] == [
+        "alone0.py", "alone1.py", "alone2.py", "train0.py",
+    ]  # fmt: skip
+    assert {it for part in shown for it in part} == {(it.rule, it.location) for it in report.findings}
+    assert len(report.suppressed) == 1
+
+
+def test_a_terminal_shows_findings_as_they_come(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """What is shown in pieces is the same text each time, kept or not, and holds what a file would hold."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.setenv("T4LINT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("T4LINT_NO_CACHE", raising=False)
+    monkeypatch.setattr("t4lint.report.outputs.is_terminal", lambda: True)
+    pieces: list[str] = []
+    write = outputs.to_screen
+    monkeypatch.setattr(outputs, "to_screen", lambda text, **more: (pieces.append(text), write(text, **more))[1])
+    counts, texts = [], []
+    for flags in (["--workers", "2"], ["--workers", "2"], ["--workers", "1", "--no-cache"]):
+        pieces.clear()
+        assert cli.main([".", *flags]) == cli.FAILED
+        counts.append(len(pieces))
+        shown = capsys.readouterr().out
+        assert shown == "".join(pieces)
+        assert shown.count("bf16-mixed-precision") == 7 and "broken.py" in shown
+        texts.append(shown)
+    assert counts == [5, 1, 5]  # four groups and the end; the second is the kept text
+    assert texts == texts[:1] * 3
+    blocks = [block for block in texts[0].split("\n\n") if block]
+    assert cli.main([".", "--no-cache", "--output-format", "text:report.txt"]) == cli.FAILED
+    whole = (project / "report.txt").read_text()
+    assert len(blocks) == len([block for block in whole.split("\n\n") if block])
 
 
 def own_executor() -> Executor:
@@ -189,7 +244,7 @@ def test_the_line_is_for_terminals_and_goes_away(monkeypatch: pytest.MonkeyPatch
     assert stream.getvalue() == ""  # it was quick so far
     monkeypatch.setattr("t4lint.report.progress.AFTER", 0.0)
     line.tell(2, 9)
-    line.close()
+    line.hide()
     assert "2/9" in stream.getvalue()
 
 

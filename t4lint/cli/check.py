@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from t4lint.cache import Kept
     from t4lint.changes import Chooser, Fixed
     from t4lint.findings import Report
+    from t4lint.report.early import Early
     from t4lint.report.outputs import Output
     from t4lint.workers import Workers
 
@@ -47,19 +48,33 @@ def check_command(args: argparse.Namespace) -> int:
     if kept is not None and known and _show_kept(args, kept, wanted):
         return kept.code
     report = kept.report() if kept is not None and known else None
+    early = _early(args, wanted)
     if report is not None:
         asked = asked_of(args, paths)
     elif kept is not None:
-        asked, report = _checked_anew(args, paths, wanted, kept)
+        asked, report = _checked_anew(args, paths, wanted, kept, early)
     else:
-        asked, report = _checked(args, paths, text, wanted)
+        asked, report = _checked(args, paths, text, wanted, early)
     if args.baseline or args.diff_base:
         report = only_new(args, asked).of(report)
-    return deliver(args, asked, report, wanted, kept)
+    return deliver(args, asked, report, wanted, kept, early)
+
+
+def _early(args: argparse.Namespace, wanted: tuple[Output, ...]) -> Early | None:
+    """Who shows findings before all is done: only a person at a terminal is waiting for them, and only for all findings."""
+    from t4lint.report import outputs
+
+    if wanted != (outputs.Output("text"),) or not outputs.is_terminal():
+        return None
+    if args.baseline or args.diff_base or args.show_trace or os.environ.get("GITHUB_ACTIONS") == "true":
+        return None
+    from t4lint.report.early import Early
+
+    return Early(args.language)
 
 
 def _checked(
-    args: argparse.Namespace, paths: list[Path], text: str | None, wanted: tuple[Output, ...]
+    args: argparse.Namespace, paths: list[Path], text: str | None, wanted: tuple[Output, ...], early: Early | None
 ) -> tuple[Asked, Report]:
     """The settings that were met, and what was found."""
     asked = asked_of(args, paths)
@@ -69,20 +84,24 @@ def _checked(
         from t4lint import engine
 
         options = options_of(args, asked, text)
-        lint = engine.check_with_fixes if _with_fixes(wanted) else engine.check
-        with _helped(args) as helpers:
-            return lint(paths, options, helpers)
+        with _helped(args, early) as helpers:
+            if _with_fixes(wanted):
+                return engine.check_with_fixes(paths, options, helpers)
+            return engine.check(paths, options, helpers, early.show if early is not None else None)
 
     return asked, reported(args, asked, check)
 
 
 @contextmanager
-def _helped(args: argparse.Namespace) -> Iterator[Workers]:
+def _helped(args: argparse.Namespace, early: Early | None) -> Iterator[Workers]:
     """Who does the work: the executor that was asked for, or as many processes as there are processors."""
     from t4lint.report.progress import shown
     from t4lint.workers import Workers, WorkersError, cores, executor
 
-    with shown(sys.stderr) as progress:
+    with shown(sys.stderr) as line:
+        progress = line.tell if line is not None else None
+        if early is not None:
+            early.line = line
         if not args.executor:
             yield Workers(None, args.workers or cores(), progress)
             return
@@ -126,13 +145,13 @@ def _kept(args: argparse.Namespace, text: str | None, wanted: tuple[Output, ...]
 
 
 def _checked_anew(
-    args: argparse.Namespace, paths: list[Path], wanted: tuple[Output, ...], kept: Kept
+    args: argparse.Namespace, paths: list[Path], wanted: tuple[Output, ...], kept: Kept, early: Early | None
 ) -> tuple[Asked, Report]:
     """What was found, kept for the next time with all that it rests on."""
     from t4lint.sources import disk
 
     with disk.watched() as questions:
-        asked, report = _checked(args, paths, None, wanted)
+        asked, report = _checked(args, paths, None, wanted, early)
         code = FAILED if report.problems else exit_code(args, asked, report)
     kept.save(report, code, questions)
     return asked, report

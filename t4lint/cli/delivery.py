@@ -14,21 +14,30 @@ if TYPE_CHECKING:
     from t4lint.asked import Asked
     from t4lint.cache import Kept
     from t4lint.findings import Finding, Problem, Report
+    from t4lint.report.early import Early
     from t4lint.report.outputs import Output
 
 
 def deliver(
-    args: argparse.Namespace, asked: Asked, report: Report, wanted: tuple[Output, ...], kept: Kept | None = None
+    args: argparse.Namespace,
+    asked: Asked,
+    report: Report,
+    wanted: tuple[Output, ...],
+    kept: Kept | None = None,
+    early: Early | None = None,
 ) -> int:
-    """Write the report, and say by the exit code how it went."""
+    """Write the report, or what of it was not shown early, and say by the exit code how it went."""
     from t4lint.report import outputs
 
     how = look(args, wanted) if kept is not None else None
     try:
-        if kept is not None and how is not None:
-            text = outputs.render(outputs.spoken(report, wanted[0], args.language), wanted[0], version=__version__)
+        if early is not None or (kept is not None and how is not None):
+            spoken = outputs.spoken(report, wanted[0], args.language)
+            shown = early.shown if early is not None else ()
+            text = outputs.render(spoken, wanted[0], version=__version__, shown=shown)
             outputs.to_screen(text, json=wanted[0].format in outputs.JSON)
-            kept.keep_shown(how, text)
+            if kept is not None and how is not None:
+                kept.keep_shown(how, (early.text if early is not None else "") + text)
         else:
             outputs.write(report, wanted, version=__version__, verbose=args.show_trace, language=args.language)
     except outputs.OutputError as error:

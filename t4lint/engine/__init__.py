@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ from t4lint.engine.discovery import is_source, text_of
 from t4lint.engine.environment import check_environment
 from t4lint.engine.finding import about, finding_from
 from t4lint.engine.options import Options, chosen_by, everywhere, near
-from t4lint.engine.reporting import report
+from t4lint.engine.reporting import early_report, report
 from t4lint.engine.session import Helpers, Session, Step
 from t4lint.findings import Problem, Report
 from t4lint.ruleset import UnknownRule, rules, select
@@ -28,10 +28,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-def check(paths: Sequence[Path], options: Options, helpers: Helpers | None = None) -> Report:
+Early = Callable[[Report], None]
+"""Is given the findings of each group of scripts once it is done, the groups in the order of their paths."""
+
+
+def check(
+    paths: Sequence[Path], options: Options, helpers: Helpers | None = None, early: Early | None = None
+) -> Report:
     """Lint files and folders, alone or with helpers. Nothing of the user's is imported or run.
 
-    The report is the same with any helpers and with none.
+    The report is the same with any helpers and with none, and so is what `early` is given, where the check takes long.
     """
     session = Session(options)
     with rare_collections():
@@ -39,9 +45,21 @@ def check(paths: Sequence[Path], options: Options, helpers: Helpers | None = Non
         order = session.ordered(files)
         parts = session.parts(order)
         made = map(session.check_part, parts) if helpers is None else helpers.check(session, paths, parts)
+        if early is not None and helpers is not None and helpers.takes_long(session, parts):
+            made = told(session, parts, made, early)
         session.take(order, made)
         check_environment(session, files)
         return report(session, files)
+
+
+def told(
+    session: Session, parts: Sequence[Sequence[Path]], made: Iterable[list[Step]], early: Early
+) -> Iterator[list[Step]]:
+    """What the parts give, which `early` is told on the way."""
+    for part, steps in zip(parts, made, strict=True):
+        if any(step.found for step in steps):
+            early(early_report(session, part, steps))
+        yield steps
 
 
 # Objects more than those freed, from which on the collector looks for cycles: a syntax tree of 1,000 lines has about as many.

@@ -10,29 +10,21 @@ from typing import TYPE_CHECKING
 
 from t4lint.engine.discovery import is_shell, is_source, text_of
 from t4lint.engine.finding import numbered
-from t4lint.findings import Finding, Report, in_order
+from t4lint.findings import Finding, Report, cell_source, in_order
 from t4lint.ruleset import UnknownRule, like, named, rules
 from t4lint.sources.files import display_path
 from t4lint.suppress import UNUSED
+from t4lint.trace import Location
 
 if TYPE_CHECKING:
-    from t4lint.engine.session import Session
+    from t4lint.engine.session import Session, Step
 
 
 def report(session: Session, files: Sequence[Path]) -> Report:
     """What an invocation says about its files."""
-    findings = [
-        shown
-        for finding in session.found.values()
-        if is_shown(session, finding)
-        and (shown := session.near(session.options.cwd / finding.location.path).of(finding))
-    ]
-    findings.sort(key=in_order)
+    findings = wanted(session)
     findings, hidden = unhidden(session, fixable(session, numbered(findings, session.texts)), files)
-    paths = {f.location.path for f in findings} | {
-        o.location.path for f in findings for o in f.provenance if o.location
-    }
-    paths |= {r.location.path for f in findings for r in f.related}
+    paths = {place.path for finding in findings for place in places_of(finding)}
     return Report(
         target=session.options.target,
         findings=tuple(findings),
@@ -48,6 +40,48 @@ def report(session: Session, files: Sequence[Path]) -> Report:
         own_rules=tuple(rule for rule in session.rules if rule not in rules()) if session.options.own_rules else (),
         sources={name: text for name, text in session.texts.items() if name.partition("\0")[0] in paths},
     )
+
+
+def wanted(session: Session) -> list[Finding]:
+    """The findings that are asked for where they are, in the order in which people read."""
+    found = [
+        shown
+        for finding in session.found.values()
+        if is_shown(session, finding)
+        and (shown := session.near(session.options.cwd / finding.location.path).of(finding))
+    ]
+    return sorted(found, key=in_order)
+
+
+def early_report(session: Session, scripts: Sequence[Path], steps: list[Step]) -> Report:
+    """The findings of scripts that belong together, before the others are done. Comments that hide nothing are told in the end."""
+    from t4lint import suppress
+
+    part = session.empty()
+    part.take(scripts, [steps])
+    findings = wanted(part)
+    own = part.options.own_rules
+    names = suppress.Names(partial(meant, own=own), (), all_ran=False)
+    texts = {path: linted(part, path) or "" for path in {it.location.path for it in findings}}
+    findings, _ = suppress.hide(findings, texts, names, (), report_unused=False)
+    places = [place for finding in findings for place in places_of(finding)]
+    named = {place.path for place in places} | {cell_source(it.path, it.cell) for it in places if it.cell is not None}
+    own_rules = tuple(rule for rule in part.rules if rule not in rules()) if own else ()
+    return Report(
+        target=part.options.target,
+        findings=tuple(findings),
+        problems=(),
+        runs=tuple(part.runs),
+        files=0,
+        own_rules=own_rules,
+        sources={name: text for name in sorted(named) if (text := part.texts.get(name)) is not None},
+    )
+
+
+def places_of(finding: Finding) -> list[Location]:
+    """All places that a finding names."""
+    origins = [origin.location for origin in finding.provenance if origin.location]
+    return [finding.location, *origins, *(related.location for related in finding.related)]
 
 
 def fixable(session: Session, findings: Sequence[Finding]) -> list[Finding]:

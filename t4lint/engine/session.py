@@ -56,7 +56,11 @@ class Helpers(Protocol):
     """Who checks the parts of an invocation: other processes, here or elsewhere (`workers.py`)."""
 
     def check(self, session: Session, paths: Sequence[Path], parts: Sequence[Sequence[Path]]) -> Iterator[list[Step]]:
-        """What `Session.check_part` gives for each part, in any order. All of it is plain data."""
+        """What `Session.check_part` gives for each part, in their order. All of it is plain data."""
+        ...
+
+    def takes_long(self, session: Session, parts: Sequence[Sequence[Path]]) -> bool:
+        """Is it worth to show what was found before all is done?"""
         ...
 
 
@@ -432,10 +436,10 @@ class Session:
     # --- parts ---
 
     def parts(self, scripts: Sequence[Path]) -> list[list[Path]]:
-        """The scripts in sets that share no module: what one run leads to is looked at once in each of them."""
+        """The scripts in sets that share no module, by path: what one run leads to is looked at once in each of them."""
         from t4lint.parts import parts
 
-        return [list(scripts)] if len(scripts) < 2 else parts(scripts, self.root_of, self.gate_of)
+        return [list(scripts)] if len(scripts) < 2 else sorted(parts(scripts, self.root_of, self.gate_of), key=min)
 
     def check_part(self, scripts: Sequence[Path]) -> list[Step]:
         """Check scripts that belong together, as if there were no others."""

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ from t4lint.language import ENGLISH, asked, chosen, translated
 
 if TYPE_CHECKING:
     from t4lint.findings import Report
+    from t4lint.report.text import Place
 
 FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif", "gitlab", "junit", "rdjson", "markdown")
 FOR_PEOPLE = frozenset({"text", "concise", "markdown"})
@@ -99,8 +100,10 @@ def _to_screen(report: Report, format: str, text: str, *, beside: bool) -> None:
     to_screen(text, json=format in JSON)
 
 
-def render(report: Report, output: Output, *, version: str, verbose: bool = False) -> str:
-    """The report in one format."""
+def render(
+    report: Report, output: Output, *, version: str, verbose: bool = False, shown: Collection[Place] = ()
+) -> str:
+    """The report in one format; as text without the findings that were shown before."""
     if output.format != "text":
         module = import_module(f"t4lint.report.{MODULES.get(output.format, output.format)}")
         text: str = module.render(report, version=version)
@@ -111,7 +114,7 @@ def render(report: Report, output: Output, *, version: str, verbose: bool = Fals
         colour = output.file is None and has_colour(sys.stdout)
         return render_text(report, colour=colour, width=PIPED_WIDTH, verbose=verbose)
     width = terminal_width()
-    return render_text(report, colour=has_colour(sys.stdout), width=width, wrap=True, verbose=verbose)
+    return render_text(report, colour=has_colour(sys.stdout), width=width, wrap=True, verbose=verbose, shown=shown)
 
 
 def look(format: str) -> tuple[object, ...] | None:

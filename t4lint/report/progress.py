@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -20,6 +20,7 @@ class Line:
         self.stream = stream
         self.start = time.monotonic()
         self.bar: Progress | None = None
+        self.drawn = False
 
     def tell(self, done: int, total: int) -> None:
         if self.bar is None:
@@ -37,22 +38,26 @@ class Line:
             )
             self.bar = Progress(*columns, console=Console(file=self.stream), transient=True)
             self.bar.add_task("")
+        if not self.drawn and done < total:
             self.bar.start()
+            self.drawn = True
         self.bar.update(self.bar.task_ids[0], completed=done, total=total)
 
-    def close(self) -> None:
-        if self.bar is not None:
+    def hide(self) -> None:
+        """Make room for other text; the line comes back when there is more to tell."""
+        if self.bar is not None and self.drawn:
             self.bar.stop()
+            self.drawn = False
 
 
 @contextmanager
-def shown(stream: TextIO) -> Iterator[Callable[[int, int], None] | None]:
-    """Who to tell how far it is; None where nobody watches."""
+def shown(stream: TextIO) -> Iterator[Line | None]:
+    """The line to tell how far it is; None where nobody watches."""
     if not stream.isatty():
         yield None
         return
     line = Line(stream)
     try:
-        yield line.tell
+        yield line
     finally:
-        line.close()
+        line.hide()

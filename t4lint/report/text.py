@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -21,6 +21,8 @@ from t4lint.trace import Location, Origin
 if TYPE_CHECKING:
     from t4lint.findings import Effect, Finding, Problem, Related, Report, RunInfo, Verdict
 
+Place = tuple[str, Location]  # a finding, by its rule and location
+
 COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 VERDICTS = {"confirmed": "bold", "refuted": "green", "undecided": "dim", "not exercised": "dim"}
 GUTTER = "bold blue"
@@ -29,10 +31,22 @@ LONG_LABEL = 12  # cells from which on a broken sentence goes on near the margin
 _IN_THE_FRAME = ("literal", "flag", "key")  # origins that the frame itself shows
 
 
-def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False, verbose: bool = False) -> str:
-    """The whole report. `wrap` breaks long sentences at `width` (code is always cut there); `verbose` lists the runs and their traces."""
+def render(
+    report: Report,
+    *,
+    colour: bool,
+    width: int = 120,
+    wrap: bool = False,
+    verbose: bool = False,
+    shown: Collection[Place] = (),
+) -> str:
+    """The whole report, without the findings that were `shown` before.
+
+    `wrap` breaks long sentences at `width` (code is always cut there); `verbose` lists the runs and their traces.
+    """
     page = _Page(width, wrap, report.language)
-    blocks = [_finding(page, report, finding) for finding in sorted_findings(report.findings)]
+    left = [finding for finding in sorted_findings(report.findings) if (finding.rule, finding.location) not in shown]
+    blocks = [_finding(page, report, finding) for finding in left]
     blocks += [_problem(page, problem) for problem in report.problems]
     if verbose and report.runs:
         blocks.append(_runs(page, report.runs))
@@ -42,6 +56,13 @@ def render(report: Report, *, colour: bool, width: int = 120, wrap: bool = False
         blocks.append(Text("\n".join(f"{page.say('note')}: {visible(note)}" for note in report.notes), "dim"))
     blocks.append(_summary(report).append_text(_fixes(report)))
     return _joined(blocks, colour=colour)
+
+
+def render_part(report: Report, *, colour: bool, width: int) -> str:
+    """The findings of some programs out of many, with the blank line that parts them from what follows."""
+    page = _Page(width, True, report.language, of_many=True)
+    blocks = [_finding(page, report, finding) for finding in sorted_findings(report.findings)]
+    return _joined(blocks, colour=colour) + "\n" if blocks else ""
 
 
 def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
@@ -68,7 +89,8 @@ def place(location: Location) -> str:
 class _Page:
     """How wide things may be, and in which language."""
 
-    def __init__(self, width: int, wrap: bool, language: str) -> None:
+    def __init__(self, width: int, wrap: bool, language: str, of_many: bool = False) -> None:
+        self.of_many = of_many  # there are programs that are not in the report
         self.width = max(width, 40)
         self.wrap = wrap
         self.language = language
@@ -155,7 +177,7 @@ def _origin(origin: Origin) -> str:
 def _launches(page: _Page, report: Report, finding: Finding) -> Iterator[tuple[str, str, str]]:
     """The launches that a finding belongs to, when there are others that are free of it."""
     runs = [report.runs[index] for index in finding.runs if 0 <= index < len(report.runs)]
-    if not runs or len(runs) == len(report.runs):
+    if not runs or (len(runs) == len(report.runs) and not page.of_many):
         return
     commands = list(dict.fromkeys(map(_run, runs)))
     for command in commands[:SHOWN_RUNS]:

@@ -42,11 +42,19 @@ CONTEXTS = {
     "lens.py": "editor",
     "server.py": "editor",
     "text.py": "report",
+    "common.py": "report",
+    "junit.py": "report",
+    "markdown.py": "report",
+    "progress.py": "report",
+    "run_page.py": "page of a run",
     "page.py": "page",
     "rule_pages.py": "page",
     "walkthrough.py": "page",
 }
 TOLD = ("cli", "ruleset.py", "settings.py", "baseline.py", "changes.py", "report/outputs.py", "devices/catalogue.py")
+# What says why something cannot be read, with the place of the sentence among its arguments, and where it stands.
+PROBLEMS = {"Problem": 1, "_problem": 1, "_broken": 1, "cannot": 1, "problem": 0, "JsonError": 0, "YamlError": 0}
+READING = ("sources", "settings.py", "engine", "interpret/source.py")
 # Modules that put sentences together which others show, and the context in which they are looked up.
 WRITTEN = {
     "fit_communication.py": "fit",
@@ -94,7 +102,7 @@ def wanted() -> Iterator[Entry]:
     yield from (Entry(GENERAL, "help", text) for text in dict.fromkeys(_of_parser(parser())))
     yield from dict.fromkeys(Entry(GENERAL, "settings", text) for text in _of_settings(schema()))
     yield from dict.fromkeys(_spoken())
-    yield from dict.fromkeys(_told())
+    yield from dict.fromkeys([*_told(), *_problems()])
     yield from dict.fromkeys(_written())
 
 
@@ -156,6 +164,22 @@ def _told() -> Iterator[Entry]:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 if text := template(node.exc.args[0]):
                     yield Entry(GENERAL, "problem", text)
+
+
+def _problems() -> Iterator[Entry]:
+    """Why files cannot be read or programs not be followed: problems and notes."""
+    for file in (file for name in READING for file in files_of(ROOT / "t4lint" / name)):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name == "append" and isinstance(function, ast.Attribute):
+                name = "Note" if getattr(function.value, "attr", "") == "notes" else ""
+            at = {**PROBLEMS, "Note": 0}.get(name, len(node.args))
+            text = template(node.args[at]) if at < len(node.args) else None
+            if text and _is_a_sentence(text):
+                yield Entry(GENERAL, "problem", text)
 
 
 def _written() -> Iterator[Entry]:

@@ -247,7 +247,7 @@ def translated(report: Report, language: str) -> Report:
         findings=tuple(_finding(it, known.get(it.rule), target, language) for it in report.findings),
         suppressed=tuple(_finding(it, known.get(it.rule), target, language) for it in report.suppressed),
         problems=tuple(replace(it, message=told(it.message, language, "problem")) for it in report.problems),
-        notes=tuple(told(it, language, "note") for it in report.notes),
+        notes=tuple(told(it, language, "problem") for it in report.notes),
     )
 
 

@@ -72,7 +72,10 @@ def _own_rules(place: str) -> list[Rule]:
         modules = list(_folder(Path(place)) if Path(place).is_absolute() else _installed(place))
     except Exception as error:  # whatever their code does
         raise BadRules(f"the rules in {place} cannot be loaded: {type(error).__name__}: {error}") from error
-    return list(dict.fromkeys(rule for module in modules for rule in _rules_in(module)))
+    found = list(dict.fromkeys(rule for module in modules for rule in _rules_in(module)))
+    if not found:
+        raise BadRules(f"there are no rules in {place}")
+    return found
 
 
 def _folder(folder: Path) -> Iterator[ModuleType]:

@@ -184,6 +184,7 @@ def test_problems_always_exit_with_2(engine: FakeEngine, flags: list[str]) -> No
         (["--output-format", "text", "--output-format", "json", "x.py"], "only one format can go to the screen"),
         (["--output-format", "json:no/such/folder/x.json", "x.py"], "cannot write no/such/folder/x.json: No such file"),
         (["-", "x.py"], "either files or text from stdin can be checked, not both"),
+        ([""], "an empty name is no file or folder; `.` is this folder"),
         (["explian", "bf16-weights"], "there is no command, file or folder 'explian'; did you mean 'explain'?"),
         (["explain", "bf16-weight"], "unknown rule 'bf16-weight'; did you mean 'bf16-weights'?"),
         (["explain", "zzz"], "unknown rule 'zzz'; `t4lint rules` lists them"),

@@ -6,9 +6,11 @@ import importlib.util
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -176,6 +178,54 @@ def test_folders_that_lead_back_to_themselves(here: Path) -> None:
     (here / "a" / "train.py").write_text(BAD)
     assert cli.main([".", "--output-format", "json:report.json"]) == 1
     assert len(json.loads((here / "report.json").read_text())["findings"]) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights")
+def test_links_to_devices_are_no_broken_links(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "zero.py").symlink_to("/dev/zero")
+    (here / "gone.py").symlink_to("nowhere")
+    assert cli.main([".", "--output-format", "concise"]) == 2
+    said = capsys.readouterr().out
+    assert "zero.py: error is not a regular file" in said and "gone.py: error is a broken symbolic link" in said
+
+
+def test_a_configuration_that_cannot_be_read_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bomb of aliases, and nesting: what they set is not known, and the report says so in the person's language."""
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]" for last, name in pairwise("abcdefghijk")]
+    (here / "bomb.yaml").write_text("\n".join(lines))
+    (here / "ds.json").write_text("[" * 100_000)
+    (here / "train.py").write_text(BAD)
+    (here / "run.sh").write_text("accelerate launch --config_file bomb.yaml train.py\n")
+    (here / "other.py").write_text(READS.format(kind="json", path="ds.json"))
+    assert cli.main(["."]) == 1
+    said = capsys.readouterr().out
+    assert (
+        "note: bomb.yaml:10: a configuration that has aliases that expand to too much: what it sets is not known"
+        in said
+    )
+    assert "note: ds.json:1: a configuration that is nested more than 200 deep: what it sets is not known" in said
+    cli.main([".", "--language", "zh"])
+    assert "ds.json:1：此配置嵌套超过 200 层；其中的设置未知" in capsys.readouterr().out
+
+
+# --- where it is written to ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-", "2>&-"])
+@pytest.mark.parametrize("command", ["train.py", "rules"])
+def test_output_that_nobody_can_take(here: Path, command: str, redirection: str) -> None:
+    """A full disk is told with exit code 2; a stream that the shell has closed is nobody's wish to read."""
+    (here / "train.py").write_text(BAD)
+    line = f"{shlex.quote(sys.executable)} -m t4lint {command} --no-cache {redirection}".replace(
+        "rules --no-cache", "rules"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(["sh", "-c", line], check=False, capture_output=True, text=True, env=environment)
+    full, found = redirection == ">/dev/full", command == "train.py"
+    assert done.returncode == (2 if full else 1 if found else 0), done.stderr
+    assert done.stderr == ("t4lint: error: cannot write to stdout: No space left on device\n" if full else "")
 
 
 # --- names and messages ------------------------------------------------------------------------------------------

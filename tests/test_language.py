@@ -109,6 +109,23 @@ def test_a_report_in_chinese() -> None:
     assert "；目标：NVIDIA T4\n修复：" in text
 
 
+@pytest.mark.parametrize("format", ["markdown", "junit", "concise"])
+def test_labels_and_problems_in_chinese(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels of tables and cases, and why a file could not be read; what a parser says itself stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.py").write_text("x = 1\n")
+    (tmp_path / "bad.py").write_text("import torch\nwith torch.autocast('cuda', dtype=torch.bfloat16):\n    pass\n")
+    (tmp_path / "deep.py").write_text(f"import torch\nx = {'(' * 300}1{')' * 300}\n")
+    (tmp_path / "list.ipynb").write_text("[]")
+    cli.main([".", "--output-format", format, "--language", "zh"])
+    said = capsys.readouterr().out
+    assert "括号嵌套超过 200 层" in said and "不是笔记本：没有单元格列表" in said
+    english = re.findall(r"could not be checked|no findings|severity|from:|help:|is not|nested", said)
+    assert not english, english
+
+
 def test_another_gpu_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "from transformers import TrainingArguments\nTrainingArguments('out', tf32=True)\n"

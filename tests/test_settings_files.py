@@ -304,6 +304,7 @@ def test_own_rules_of_an_installed_module(monkeypatch: pytest.MonkeyPatch) -> No
     [
         ("1 / 0\n", "ZeroDivisionError"),
         ("import no_such_module\n", "no_such_module"),
+        ("x = 1\n", "there are no rules in"),
         (OWN.replace("no-tf32-here", RULE), f"there is already a rule {RULE}"),
     ],
 )

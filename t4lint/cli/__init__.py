@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from t4lint.completion import answer
 
         answer(parser(), COMMANDS)
+    _open_streams()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -41,10 +42,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         silence()
         return CLEAN
     except Exception as error:
+        from t4lint.report.outputs import OutputError
+
+        if isinstance(error, OutputError):
+            return complain(str(error))
         if os.environ.get("T4LINT_DEBUG"):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return complain(f"internal error, please report it: {what} (T4LINT_DEBUG=1 shows where)")
+
+
+def _open_streams() -> None:
+    """Where the shell has closed them (`>&-`) Python has none."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def _run(argv: list[str]) -> int:

@@ -21,7 +21,7 @@ from t4lint.cli.inputs import (
     wanted_outputs,
     working_folder,
 )
-from t4lint.cli.usage import CLEAN, FAILED, FOUND, UsageError
+from t4lint.cli.usage import CLEAN, FAILED, FOUND, UsageError, spoken
 
 if TYPE_CHECKING:
     from t4lint.asked import Asked
@@ -74,7 +74,11 @@ def _early(args: argparse.Namespace, wanted: tuple[Output, ...]) -> Early | None
 
 
 def _checked(
-    args: argparse.Namespace, paths: list[Path], text: str | None, wanted: tuple[Output, ...], early: Early | None
+    args: argparse.Namespace,
+    paths: list[Path],
+    text: str | None,
+    wanted: tuple[Output, ...],
+    early: Early | None = None,
 ) -> tuple[Asked, Report]:
     """The settings that were met, and what was found."""
     asked = asked_of(args, paths)
@@ -98,7 +102,7 @@ def _helped(args: argparse.Namespace, early: Early | None) -> Iterator[Workers]:
     from t4lint.report.progress import shown
     from t4lint.workers import Workers, WorkersError, cores, executor
 
-    with shown(sys.stderr) as line:
+    with shown(sys.stderr, spoken.language) as line:
         progress = line.tell if line is not None else None
         if early is not None:
             early.line = line

@@ -46,6 +46,8 @@ def given_paths(args: argparse.Namespace) -> tuple[list[Path], str | None]:
 def _catch_impossible_names(names: list[str]) -> None:
     """Names that the file system refuses even to look up."""
     for name in names:
+        if not name:
+            raise UsageError("an empty name is no file or folder; `.` is this folder")
         try:
             Path(name).is_dir()
         except (OSError, ValueError):

@@ -620,6 +620,9 @@ class Session:
         number = len(self.runs)
         self.runs.append(run_info(file, launch, versions, self.options.cwd))
         path = display_path(file, self.options.cwd)
+        for config in dict.fromkeys(result.machine.unread):
+            line = f":{config.line}" if config.line else ""
+            self.notes.append(f"{config.path}{line}: a configuration that {config.message}: what it sets is not known")
         for why in dict.fromkeys(result.machine.given_up):
             self.notes.append(f"{path}: a part of this program was not followed: {why}")
         for source in project.modules.values():

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+from t4lint.findings import Problem
 from t4lint.interpret import calls, expressions, methods, statements
 from t4lint.interpret.project import Project
 from t4lint.interpret.source import SourceModule
@@ -156,6 +157,7 @@ class Machine:
         self.drafts: list[Draft] = []
         self.gaps: list[GapDraft] = []
         self.notes: list[str] = []
+        self.unread: list[Problem] = []  # configurations that cannot be read
         self.given_up: list[str] = []  # why parts of the program were not followed
         self.logs: list[list[tuple[Any, Any, Any]]] = []
         self.path: dict[str, bool] = {}

@@ -82,6 +82,8 @@ def load_file(m: Any, name: str) -> ConfigDocument | None:
         document_read = m.project.read(file)
         found = read_config(document_read)
         m.project.configs[file] = None if isinstance(found, Problem) else found
+        if isinstance(found, Problem):
+            m.unread.append(found)
         if not isinstance(found, Problem) and document_read.positions is None:
             m.project.read_texts[found.path] = found.text
     document: ConfigDocument | None = m.project.configs[file]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t4lint.language import ENGLISH
+from t4lint.language import ENGLISH, phrase
 from t4lint.report.frame import visible
 from t4lint.report.text import chain, sorted_findings
 from t4lint.rule import CONFIDENCES, SEVERITIES
@@ -57,16 +57,20 @@ def fix_of(finding: Finding) -> Fix | None:
     return finding.fix if finding.fix is not None and finding.fix.edits else None
 
 
-def explained(finding: Finding) -> str:
+def explained(finding: Finding, language: str = ENGLISH) -> str:
     """The message, where the value came from and what to do, for places that show text only."""
-    parts = [finding.message, *(f"from: {_step(origin)}" for origin in chain(finding))]
+
+    def say(text: str) -> str:
+        return phrase(text, language)
+
+    parts = [finding.message, *(f"{say('from')}: {_step(origin)}" for origin in chain(finding))]
     if finding.help:
-        parts.append(f"help: {finding.help}")
+        parts.append(f"{say('help')}: {finding.help}")
     if finding.verdict is not None:
         said = finding.verdict.evidence or finding.verdict.reason
-        parts.append(f"{finding.verdict.verdict} on {finding.verdict.basis}" + (f": {said}" if said else ""))
+        parts.append(say(f"{finding.verdict.verdict} on {finding.verdict.basis}") + (f": {said}" if said else ""))
     if finding.effect is not None:
-        parts.append(f"with the fix: {finding.effect.conclusion}")
+        parts.append(say(f"with the fix: {finding.effect.conclusion}"))
     return "\n".join(lines(part) for part in parts)
 
 

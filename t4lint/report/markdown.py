@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from t4lint.language import phrase
 from t4lint.report import common
 from t4lint.report.text import place, summary
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from t4lint.findings import Finding, Problem, Report
     from t4lint.trace import Location
 
-HEADER = ("| severity | rule | where | what |", "| --- | --- | --- | --- |")
+COLUMNS = ("severity", "rule", "where", "what")
+RULE = "| --- | --- | --- | --- |"
 _SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _MARKS = re.compile(r"([\\`*_\[\]<>|~$#&!])")
 _MENTION = re.compile(r"@(?=\w)")
@@ -35,8 +37,10 @@ def limited(report: Report, limit: int) -> str:
     while kept < len(rows) and used + _size([rows[kept]]) <= room:
         used += _size([rows[kept]])
         kept += 1
-    left_out = sum(row.startswith(("| ", "- ")) and row not in HEADER for row in rows[kept:])
-    more = ["", f"and {left_out} more"] if left_out else []
+    left_out = sum(
+        row.startswith(("| ", "- ")) and row not in (RULE, header(report.language)[0]) for row in rows[kept:]
+    )
+    more = ["", phrase(f"and {left_out} more", report.language)] if left_out else []
     return "\n".join([*head, *rows[:kept], *more]) + "\n"
 
 
@@ -50,26 +54,35 @@ def _title(report: Report) -> str:
 
 def _parts(report: Report) -> Iterator[str]:
     if report.problems:
-        yield from (f"- **could not be checked** {_problem(problem)}" for problem in report.problems)
+        failed = phrase("could not be checked", report.language)
+        yield from (f"- **{failed}** {_problem(problem)}" for problem in report.problems)
         yield ""
     findings = common.by_importance(common.active(report))
     if findings:
-        yield from HEADER
-        yield from (_row(finding) for finding in findings)
+        yield from header(report.language)
+        yield from (_row(finding, report.language) for finding in findings)
 
 
-def _row(finding: Finding) -> str:
+def header(language: str) -> tuple[str, str]:
+    """The first two lines of the table."""
+    names = [phrase(name, language) for name in COLUMNS]
+    return f"| {' | '.join(names)} |", RULE
+
+
+def _row(finding: Finding, language: str) -> str:
     said = escaped(finding.message)
     if finding.help:
         said += f"<br>{escaped(finding.help)}"
     if finding.verdict is not None:
-        said += f"<br>**{finding.verdict.verdict}** on {escaped(finding.verdict.basis)}"
-    return f"| {_severity(finding)} | {code(finding.rule)} | {_where(finding.location)} | {said} |"
+        verdict = phrase(f"{finding.verdict.verdict} on {finding.verdict.basis}", language)
+        said += f"<br>**{escaped(verdict)}**"
+    return f"| {_severity(finding, language)} | {code(finding.rule)} | {_where(finding.location)} | {said} |"
 
 
-def _severity(finding: Finding) -> str:
-    sure = "" if finding.confidence == "certain" else f" ({finding.confidence})"
-    return f"**{finding.severity}**{sure}" if finding.severity == "error" else f"{finding.severity}{sure}"
+def _severity(finding: Finding, language: str) -> str:
+    sure = "" if finding.confidence == "certain" else f" ({phrase(finding.confidence, language)})"
+    said = phrase(finding.severity, language)
+    return f"**{said}**{sure}" if finding.severity == "error" else f"{said}{sure}"
 
 
 def _where(at: Location) -> str:

@@ -151,6 +151,9 @@ def to_screen(text: str, *, json: bool = False) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         silence()
+    except OSError as error:
+        silence()
+        raise OutputError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def silence() -> None:

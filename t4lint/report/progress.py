@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from t4lint.language import ENGLISH, phrase
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -16,7 +18,8 @@ AFTER = 1.0  # seconds before anything is shown
 class Line:
     """The line. rich is imported when there is something to show."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, language: str = ENGLISH) -> None:
+        self.language = language
         self.stream = stream
         self.start = time.monotonic()
         self.bar: Progress | None = None
@@ -30,10 +33,10 @@ class Line:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
             columns = (
-                TextColumn("checking"),
+                TextColumn(phrase("checking", self.language)),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("scripts"),
+                TextColumn(phrase("scripts", self.language)),
                 TimeElapsedColumn(),
             )
             self.bar = Progress(*columns, console=Console(file=self.stream), transient=True)
@@ -51,12 +54,12 @@ class Line:
 
 
 @contextmanager
-def shown(stream: TextIO) -> Iterator[Line | None]:
+def shown(stream: TextIO, language: str = ENGLISH) -> Iterator[Line | None]:
     """The line to tell how far it is; None where nobody watches."""
     if not stream.isatty():
         yield None
         return
-    line = Line(stream)
+    line = Line(stream, language)
     try:
         yield line
     finally:

@@ -136,7 +136,7 @@ class _Search:
             place = os.path.realpath(path) if is_link else os.path.join(real, entry.name)  # noqa: PTH118
             return _Entry(path, place, ignores if is_folder else None)
         if is_link:
-            self.cannot(path, "is a broken symbolic link")
+            self.cannot(path, "is not a regular file" if path.exists() else "is a broken symbolic link")
         return None
 
     def once(self, path: Path, real: str) -> Iterator[Path]:

@@ -73,7 +73,9 @@ def _own_rules(place: str) -> list[Rule]:
     except Exception as error:  # whatever their code does
         raise BadRules(f"the rules in {place} cannot be loaded: {type(error).__name__}: {error}") from error
     found = list(dict.fromkeys(rule for module in modules for rule in _rules_in(module)))
-    if not found:
+    if (
+        not found and not Path(place).is_absolute()
+    ):  # a folder may be empty so far; a module that has none is another one
         raise BadRules(f"there are no rules in {place}")
     return found
 

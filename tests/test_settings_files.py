@@ -304,7 +304,6 @@ def test_own_rules_of_an_installed_module(monkeypatch: pytest.MonkeyPatch) -> No
     [
         ("1 / 0\n", "ZeroDivisionError"),
         ("import no_such_module\n", "no_such_module"),
-        ("x = 1\n", "there are no rules in"),
         (OWN.replace("no-tf32-here", RULE), f"there is already a rule {RULE}"),
     ],
 )
@@ -312,6 +311,11 @@ def test_own_rules_that_cannot_be_loaded(text: str, said: str, capsys: pytest.Ca
     write("lint/a.py", text)
     (problem,) = problems("\nown-rules = ['lint']", capsys)
     assert problem.startswith("2: ") and said in problem
+
+
+def test_an_installed_module_without_rules_is_the_wrong_one(capsys: pytest.CaptureFixture[str]) -> None:
+    (problem,) = problems("\nown-rules = ['shlex']", capsys)
+    assert problem == "2: there are no rules in shlex"
 
 
 def test_no_code_of_the_project_runs_unasked() -> None:

@@ -86,16 +86,48 @@ def test_the_project_is_as_before(tmp_path: Path, kind: Kind) -> None:
     assert (project / "config.txt").read_text() == "config"
 
 
-def test_a_linked_folder_is_kept_too(tmp_path: Path) -> None:
-    if not sandbox.works():
-        pytest.skip("only an overlay keeps what lies behind the link to a folder")
+def test_a_linked_folder_is_kept_too(tmp_path: Path, kind: Kind) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project, outside, project / "real"):
+        folder.mkdir()
+        (folder / "data.txt").write_text("data")
+    (project / "output").symlink_to(outside)
+    (project / "own").symlink_to("real")
+    (project / "loop").symlink_to(".")
+    text = """
+        for folder in ("output", "own"):
+            open(folder + "/model.pt", "w").write("x")
+            open(folder + "/data.txt", "a").write("+")
+        print(open("output/model.pt").read(), open("real/data.txt").read(), open("loop/own/model.pt").read())
+    """
+    (project / "train.py").write_text(textwrap.dedent(text).lstrip("\n"))
+    before = tree(tmp_path)
+    recording = run(project, text, Limits(sandbox=kind))
+    assert recording.stdout == "x data+ x\n", recording.stderr
+    assert tree(tmp_path) == before
+
+
+def test_a_large_folder_elsewhere_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MOST_LINKED", 3)
     project, outside = tmp_path / "project", tmp_path / "outside"
     project.mkdir()
     outside.mkdir()
-    (project / "output").symlink_to(outside)
-    recording = run(project, "open('output/model.pt', 'w').write('x'); print(open('output/model.pt').read())")
-    assert recording.stdout == "x\n", recording.stderr
-    assert not list(outside.iterdir())
+    for number in range(5):
+        (outside / str(number)).write_text("x")
+    (project / "data").symlink_to(outside)
+    recording = run(project, "import os; print(len(os.listdir('data')))", Limits(sandbox="copy"))
+    assert recording.stdout == "5\n"
+    assert recording.notes == ("1 large files or folders were linked into the copy, not copied, first data",)
+
+
+def test_temporary_files_in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    outcome = run(tmp_path, "print('hi')").outcome
+    assert outcome.how == "not started" and "set TMPDIR to a folder outside of it" in outcome.detail
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pyproject.toml", "train.py"]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    assert run(tmp_path, "print('hi')").outcome.how == "not started"
 
 
 def test_no_network_but_loopback(tmp_path: Path) -> None:

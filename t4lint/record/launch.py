@@ -159,7 +159,11 @@ def record(
     here = (cwd or Path.cwd()).resolve()
     root = project_root(here, argv)
     start = time.monotonic()
-    scratch = Path(tempfile.mkdtemp(prefix="t4lint-")).resolve()
+    try:
+        scratch = _scratch(root)
+    except OSError as error:
+        outcome = Outcome("not started", None, f"no sandbox: {error}")
+        return Recording(tuple(argv), root, here, Journal(()), outcome, 0.0, "", "")
     try:
         try:
             sandbox = prepare(root, scratch, limits.sandbox, limits.network)
@@ -207,6 +211,17 @@ def record(
     if listener is not None:
         listener.ends(made)
     return made
+
+
+def _scratch(root: Path) -> Path:
+    """A folder of this run's own. Without a place for temporary files Python takes the working folder: that is the project's."""
+    scratch = Path(tempfile.mkdtemp(prefix="t4lint-")).resolve()
+    if root in scratch.parents:
+        scratch.rmdir()
+        raise OSError(
+            f"temporary files would lie in the project ({scratch.parent}): set TMPDIR to a folder outside of it"
+        )
+    return scratch
 
 
 def _told(scratch: Path, sandbox: Sandbox, limits: Limits) -> dict[str, str]:
@@ -520,4 +535,4 @@ def _signal(code: int) -> str:
 def _notes(links: Sequence[Path]) -> tuple[str, ...]:
     if not links:
         return ()
-    return (f"{len(links)} large files were linked into the copy, not copied, first {links[0].name}",)
+    return (f"{len(links)} large files or folders were linked into the copy, not copied, first {links[0].name}",)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ Kind = Literal["auto", "overlay", "copy"]
 LARGE = 100 * 2**20  # bytes from which a file is linked instead of copied
 BUDGET = 2 * 2**30  # bytes that are copied at most; what comes after them is linked
 MOST_OVERLAYS = 16  # folders outside the project that links lead to
+MOST_LINKED = 10_000  # files and folders behind a link out of the project that are copied
 MOST_ENTRIES = 200_000  # that are looked at for such links
 
 SKIPPED = {
@@ -175,9 +177,30 @@ def _tries(layers: Sequence[tuple[Path, Path, Path]], network: bool) -> bool:
 
 
 def copy_project(root: Path, copy: Path) -> list[Path]:
-    """Copy what a run may touch. Returns the files that are only linked."""
+    """Copy what a run may touch, also behind links to folders. Returns the files and folders that are only linked."""
     links: list[Path] = []
     left = BUDGET
+    waiting = [(root, copy)]
+    while waiting:
+        source, target = waiting.pop()
+        left -= _copy_folder(source, target, left, links)
+        for place in _linked_folders(source):
+            made = target / place.relative_to(source)
+            led = place.resolve()
+            own = copy / led.relative_to(root) if root in (led, *led.parents) else None
+            if own is not None and own.exists():
+                made.symlink_to(own, target_is_directory=True)
+            elif own is None and source == root and _is_small(led, root, left):
+                waiting.append((led, made))
+            else:
+                made.symlink_to(led, target_is_directory=True)
+                links.append(place)
+    return links
+
+
+def _copy_folder(root: Path, copy: Path, left: int, links: list[Path]) -> int:
+    """One folder with all below it, but for links to folders; returns the bytes that it took."""
+    before = left
     copy.mkdir(parents=True)
     for folder, folders, files in os.walk(root):
         source = Path(folder)
@@ -185,14 +208,43 @@ def copy_project(root: Path, copy: Path) -> list[Path]:
         for name in list(folders):
             if name in SKIPPED:
                 folders.remove(name)
-            elif (source / name / "pyvenv.cfg").exists() or (source / name).is_symlink():
-                folders.remove(name)  # an environment is read, not written; a link stays what it is
+            elif _is_environment(source / name):
+                folders.remove(name)  # it is read, not written
                 (target / name).symlink_to((source / name).resolve(), target_is_directory=True)
+            elif (source / name).is_symlink():
+                folders.remove(name)
             else:
                 (target / name).mkdir(exist_ok=True)
         for name in files:
             left -= _copy_file(source / name, target / name, left, links)
-    return links
+    return before - left
+
+
+def _linked_folders(root: Path) -> list[Path]:
+    found: list[Path] = []
+    for folder, folders, _ in os.walk(root):
+        folders[:] = [name for name in folders if name not in SKIPPED and not _is_environment(Path(folder, name))]
+        found += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
+    return found
+
+
+def _is_environment(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").exists()
+
+
+def _is_small(folder: Path, root: Path, left: int) -> bool:
+    """May a folder outside of the project be copied as well? One above it, or a whole data set, is not."""
+    if folder in root.parents or folder == Path(folder.anchor):
+        return False
+    entries = 0
+    for name, folders, files in os.walk(folder):
+        entries += len(folders) + len(files)
+        for file in files:
+            with suppress(OSError):
+                left -= Path(name, file).stat().st_size
+        if entries > MOST_LINKED or left < 0:
+            return False
+    return True
 
 
 def _copy_file(source: Path, target: Path, left: int, links: list[Path]) -> int:

@@ -52,7 +52,7 @@ def boot() -> None:
     )
     _watch_environment()
     if environ.get("T4LINT_LINKS"):
-        guard.install(copy, original)
+        guard.install(copy)
     if environ.get("T4LINT_LINES"):
         try:
             lines.install(environ["T4LINT_LINES"])

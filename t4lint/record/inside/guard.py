@@ -1,7 +1,7 @@
 """Large files stand in the copy as links to the project: cut a link before the program writes through it."""
 
 # os.path is loaded anyway; pathlib would cost every process its import.
-# ruff: noqa: PTH100, PTH108, PTH114, PTH118, PTH120
+# ruff: noqa: PTH100, PTH108, PTH113, PTH114, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 class _Guard:
     def __init__(self) -> None:
         self.copy = ""
-        self.original = ""
         self.busy = False
 
 
 _guard = _Guard()
 
 
-def install(copy: str, original: str) -> None:
+def install(copy: str) -> None:
     """Only where the launcher made links; an audit hook cannot be removed and costs a little at each `open`."""
-    _guard.copy, _guard.original = os.path.realpath(copy) + os.sep, os.path.realpath(original) + os.sep
+    _guard.copy = os.path.realpath(copy) + os.sep
     sys.addaudithook(_watch)
 
 
@@ -41,13 +40,13 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
 
 
 def cut(path: Any, keep: bool = False) -> None:
-    """Replace a link into the project by nothing, or by a copy where the program would read the old bytes."""
+    """Replace a link out of the copy by nothing, or by a copy where the program would read the old bytes."""
     name = os.path.abspath(os.fspath(path))
     if not os.path.islink(name):
         return
     target = os.path.realpath(name)
     inside = os.path.join(os.path.realpath(os.path.dirname(name)), "").startswith(_guard.copy)
-    if not inside or not target.startswith(_guard.original):
+    if not inside or target.startswith(_guard.copy) or not os.path.isfile(target):
         return
     _guard.busy = True
     try:

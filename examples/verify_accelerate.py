@@ -15,7 +15,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 # Confirmed: the loader is built like this, whatever the machine.
 train = DataLoader(data, batch_size=64, shuffle=True, pin_memory=False)
 
-# Undecided: what a T4 answers, only a T4 can show.
+# Undecided on a CPU: what a T4 answers, a T4 shows, or a phantom of one.
 precision = "bf16" if torch.cuda.is_bf16_supported() else "fp16" if torch.cuda.is_available() else "no"
 accelerator = Accelerator(mixed_precision=precision)
 model, optimizer, train = accelerator.prepare(model, optimizer, train)

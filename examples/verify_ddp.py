@@ -22,7 +22,7 @@ scaler = torch.amp.GradScaler("cuda" if torch.cuda.is_available() else "cpu")
 sampler = DistributedSampler(data)
 train = DataLoader(data, batch_size=64, sampler=sampler, pin_memory=False)
 
-# Undecided: what a T4 answers, only a T4 can show.
+# Undecided on a CPU: what a T4 answers, a T4 shows, or a phantom of one.
 dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 # Refuted: the source shows no `unscale_` before the clipping, but when the last gradient arrives this hook runs.

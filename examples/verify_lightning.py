@@ -34,7 +34,7 @@ class Classifier(lightning.LightningModule):
 
 # Confirmed: the loader is built like this, whatever the machine.
 train = DataLoader(data, batch_size=64, shuffle=True, pin_memory=False)
-# Undecided: what a T4 answers, only a T4 can show.
+# Undecided on a CPU: what a T4 answers, a T4 shows, or a phantom of one.
 precision = "bf16-mixed" if torch.cuda.is_bf16_supported() else "16-mixed" if torch.cuda.is_available() else "32-true"
 trainer = lightning.Trainer(
     max_epochs=1, precision=precision, callbacks=[Quick()], logger=False, enable_checkpointing=False

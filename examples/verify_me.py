@@ -16,7 +16,7 @@ scaler = torch.amp.GradScaler(device)
 # Confirmed: the loader is built like this, whatever the machine.
 train = DataLoader(data, batch_size=64, shuffle=True, pin_memory=False)
 
-# Undecided: what a T4 answers, only a T4 can show.
+# Undecided on a CPU: what a T4 answers, a T4 shows, or a phantom of one.
 dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 # Refuted: the source shows no `unscale_` before the clipping, but when the last gradient arrives this hook runs.

@@ -24,7 +24,7 @@ args = TrainingArguments(
     output_dir="out",
     per_device_train_batch_size=4,
     report_to="none",
-    # Undecided: what a T4 answers, only a T4 can show.
+    # Undecided on a CPU: what a T4 answers, a T4 shows, or a phantom of one.
     bf16=torch.cuda.is_bf16_supported(),
     # Confirmed: the Trainer builds its loader like this, whatever the machine.
     dataloader_pin_memory=False,

@@ -43,7 +43,7 @@ class Annotation(NamedTuple):
 def render(report: Report, *, version: str) -> str:
     """The workflow commands, one a line; nothing when all is well."""
     made = [*(_problem(problem) for problem in report.problems)]
-    made += [_finding(finding) for finding in _by_use(common.by_importance(common.active(report)))]
+    made += [_finding(finding, report.language) for finding in _by_use(common.by_importance(common.active(report)))]
     return "".join(f"{_command(annotation)}\n" for annotation in within_limits(made))
 
 
@@ -82,10 +82,9 @@ def _more(left_out: dict[str, int]) -> str:
     return f"{counts} more: GitHub shows {LIMIT} of a kind. The log and the summary of this job have all of them."
 
 
-def _finding(finding: Finding) -> Annotation:
-    return Annotation(
-        LEVELS[finding.severity], finding.rule, common.explained(finding), tuple(_place(finding.location))
-    )
+def _finding(finding: Finding, language: str) -> Annotation:
+    message = common.explained(finding, language)
+    return Annotation(LEVELS[finding.severity], finding.rule, message, tuple(_place(finding.location)))
 
 
 def _place(at: Location) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ PROBLEM = "t4lint"  # the name under which files that could not be checked are r
 
 def render(report: Report, *, version: str) -> str:
     """The report as GitLab reads it. Fingerprints must differ: GitLab shows one of those that are the same."""
-    issues = [_finding(finding) for finding in common.active(report)]
+    issues = [_finding(finding, report.language) for finding in common.active(report)]
     issues += [_problem(problem) for problem in report.problems]
     seen: Counter[object] = Counter()
     for issue in issues:
@@ -28,7 +28,7 @@ def render(report: Report, *, version: str) -> str:
     return common.dumps(issues)
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: Finding, language: str) -> dict[str, object]:
     at = finding.location
     return {
         "description": common.one_line(finding.message),
@@ -36,7 +36,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "fingerprint": finding.fingerprint or _hash(f"{finding.rule}:{at.path}:{at.line}:{at.column}"),
         "severity": SEVERITIES[finding.severity],
         "location": {"path": common.in_repository(at.path), "lines": {"begin": at.line, "end": at.end_line}},
-        "content": {"body": common.explained(finding)},
+        "content": {"body": common.explained(finding, language)},
         "categories": ["Performance" if finding.severity == "note" else "Bug Risk"],
         "type": "issue",
     }

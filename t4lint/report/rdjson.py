@@ -16,7 +16,7 @@ def render(report: Report, *, version: str) -> str:
     """The report as a DiagnosticResult. Paths stay relative to the working directory: reviewdog finds the root."""
     from t4lint import engine
 
-    urls = {rule.name: common.rule_url(rule) for rule in engine.rules()}
+    urls = {rule.name: common.rule_url(rule, report.language) for rule in engine.rules()}
     diagnostics = [_finding(report, finding, urls.get(finding.rule)) for finding in common.active(report)]
     diagnostics += [_problem(problem) for problem in report.problems]
     return common.dumps({"source": {"name": "t4lint", "url": common.HOME}, "diagnostics": diagnostics})
@@ -27,7 +27,7 @@ def _finding(report: Report, finding: Finding, url: str | None) -> dict[str, obj
     start, end = (at.line, at.column), (at.end_line, at.end_column)
     code = {"value": finding.rule, **({"url": url} if url else {})}
     made: dict[str, object] = {
-        "message": common.explained(finding),
+        "message": common.explained(finding, report.language),
         "location": {"path": at.path, "range": _range(report, at.path, start, end)},
         "severity": SEVERITIES[finding.severity],
         "code": code,

@@ -16,6 +16,7 @@ from t4lint.memory import fill, find_shape
 from t4lint.memory.blocks import Widths, find_block
 from t4lint.memory.communication import allreduce_seconds, break_even_tokens, compute_seconds, pcie_seconds
 from t4lint.memory.estimate import activation_bytes, logits_bytes, optimizer_kind, peak, state_bytes
+from t4lint.memory.plan import Plan, usage
 from t4lint.memory.shapes import presumed_shape
 from t4lint.trace import (
     Call,
@@ -475,3 +476,13 @@ def test_saved_tensors_lie_around_what_was_traced(kind: str, dropout: float) -> 
     assert 0.75 * layers * block.kept(Widths(hidden, hidden, hidden, intermediate, 4)) <= total <= 1.25 * traced, (
         total / traced
     )
+
+
+def test_the_components_of_a_convolutional_network_make_its_expected_peak() -> None:
+    plan = Plan(
+        parameters=11_700_000, trainable=11_700_000, layers=18, batch=64, image_kept=20_000_000, image_kind="cnn",
+        optimizer="sgd",
+    )  # fmt: skip
+    used = usage(plan)
+    assert used.skew > 0
+    assert sum(map(used.typical, used.components)) == pytest.approx(used.expected)

@@ -95,18 +95,26 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Bytes by component at the worst moment, and by moment; `expected` is the best single number for the peak."""
+    """Bytes by component at the worst moment, and by moment; `expected` is the best single number for the peak.
+
+    `skew`: bytes that the middle of the band of activations is above what is typical.
+    """
 
     components: Mapping[str, Band]
     moments: Mapping[str, Band]
     moment: str
     expected: float
+    skew: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
     @property
     def peak(self) -> Band:
         """What PyTorch must be able to reserve."""
         return self.moments[self.moment]
+
+    def typical(self, component: str) -> float:
+        """The best single number for a component at the worst moment, in bytes; those of all make the expected peak."""
+        return _middle(self.components[component]) - (self.skew if component == "activations" else 0.0)
 
 
 def usage(plan: Plan) -> Usage:
@@ -143,8 +151,8 @@ def usage(plan: Plan) -> Usage:
     workspace = _WORKSPACE
     components = {name: band for name, band in moments[worst].items() if band[1] > 0}
     bands[worst] = (peak[0], peak[1] * _FRAGMENTATION + workspace[1])
-    expected = _middle(_total(moments[worst])) - (_skew(plan) if worst in _WITH_ACTIVATIONS else 0.0)
-    return Usage(components, bands, worst, expected)
+    skew = _skew(plan) if worst in _WITH_ACTIVATIONS else 0.0
+    return Usage(components, bands, worst, _middle(_total(moments[worst])) - skew, skew)
 
 
 def forward_alone(plan: Plan, *, recorded: bool) -> Mapping[str, Band]:

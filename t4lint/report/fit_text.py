@@ -171,7 +171,7 @@ def _bars(fit: Fit, page: _Page) -> Iterator[Text]:
     room = page.width - 51
     yield Text("  " + page.say(f"at the worst moment: {_moment(fit.usage.moment)}"), "dim")
     for name, (low, high) in sorted(parts, key=lambda part: -sum(part[1])):
-        middle = (low + high) / 2 if high != float("inf") else low
+        middle = fit.usage.typical(name) if high != float("inf") else low
         size = f"{middle / GIB:6.2f} GiB" if high != float("inf") else page.say("unbounded")
         spread = "" if high - low < 0.02 * GIB else page.span(f"{low / GIB:.1f} to {high / GIB:.1f}")
         row = Text(f"  {_padded(page.say(name), 24)}{' ' * (10 - cell_len(size))}{size}  ")

@@ -1,7 +1,14 @@
-"""`python -m t4lint`."""
+"""`t4lint` and `python -m t4lint`."""
 
 import sys
 from pathlib import Path
+
+
+def main() -> int:
+    """The command line; the exit code."""
+    from t4lint.cli import main as run
+
+    return run()
 
 
 def leave_the_folder() -> None:
@@ -13,6 +20,4 @@ def leave_the_folder() -> None:
 
 if __name__ == "__main__":
     leave_the_folder()
-    from t4lint.cli import main
-
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,13 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "t4lint" / "__init__.py").write_text((ROOT / "t4lint" / "__init__.py").read_text())
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
     return tmp_path
+
+
+def test_the_command_that_is_installed_is_there() -> None:
+    declared = re.search(r'^t4lint = "([\w.]+):(\w+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert declared is not None
+    module, name = declared.groups()
+    assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_the_version_is_found() -> None:

@@ -17,17 +17,21 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..
 # By family, or family and block, of the table: transformers' own name of the kind of model.
 TYPES = {
     "bert": "bert", "roberta": "roberta", "xlm-roberta": "xlm-roberta", "electra": "electra", "distilbert": "distilbert",
-    "deberta-v2": "deberta-v2", "gpt2": "gpt2", "opt": "opt", "bloom": "bloom", "t5": "t5", "bart": "bart",
+    "deberta": "deberta", "deberta-v2": "deberta-v2", "gpt2": "gpt2", "opt": "opt", "bloom": "bloom", "t5": "t5", "mt5": "mt5",
+    "bart": "bart",
     "whisper": "whisper", "vit": "vit", "pythia": "gpt_neox", "mistral": "mistral", "mathstral": "mistral",
     "mixtral": "mixtral", "gemma": "gemma", "codegemma": "gemma", "falcon": "falcon", "olmo": "olmo",
-    "stablelm": "stablelm", "qwen": "qwen2", "qwq": "qwen2", "phi": "phi3",
+    "stablelm": "stablelm", "qwen": "qwen2", "qwen2": "qwen2", "qwq": "qwen2", "phi": "phi3",
     "falcon llama": "llama", "olmo olmo2": "olmo2", "gemma gemma2": "gemma2", "gemma gemma3": "gemma3_text",
     "qwen qwen3": "qwen3", "phi phi": "phi", "stablelm gpt_neox": "gpt_neox", "stablecode gpt_neox": "gpt_neox",
 }  # fmt: skip
-OTHERWISE = "llama"  # what the remaining families of the table are
+# The other families are what their blocks are called, where transformers calls them so.
+BLOCKS = {"gemma3": "gemma3_text", **{it: it for it in ("gpt2", "gpt_neo", "gpt_neox", "gptj", "modernbert", "mpnet")}}
+OTHERWISE = "llama"
 # Published in 32 bits as a rule; the others in bfloat16. transformers from 5.0 on loads what is published.
 WIDE = frozenset({
-    "bert", "roberta", "xlm-roberta", "electra", "distilbert", "deberta-v2", "gpt2", "t5", "bart", "whisper", "vit",
+    "bert", "roberta", "xlm-roberta", "electra", "distilbert", "deberta", "deberta-v2", "gpt2", "gpt_neo", "gptj", "t5", "mt5",
+    "bart", "whisper", "vit", "mpnet", "modernbert",
 })  # fmt: skip
 TWO_SIDED = frozenset({"bart", "whisper"})  # the table counts encoder and decoder together
 
@@ -51,7 +55,7 @@ def configuration(name: str) -> dict[str, Any] | None:
     if row is None:
         return None
     family = row["family"]
-    kind = TYPES.get(f"{family} {row['block']}", TYPES.get(family, OTHERWISE))
+    kind = TYPES.get(f"{family} {row['block']}") or TYPES.get(family) or BLOCKS.get(row["block"], OTHERWISE)
     if kind == "qwen3" and row["experts"]:
         kind = "qwen3_moe"
     fields: dict[str, Any] = {"model_type": kind, "dtype": row["checkpoint_dtype"] or _dtype(kind)}
@@ -80,7 +84,7 @@ def _sizes(row: dict[str, str], kind: str) -> dict[str, Any]:
         named = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in sides.items()}
         return {**fields, "d_model": hidden, **named}
     fields.update(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads)
-    if kind == "t5":
+    if kind in ("t5", "mt5"):
         return {
             **fields,
             "num_hidden_layers": layers // 2,
@@ -99,7 +103,11 @@ def _sizes(row: dict[str, str], kind: str) -> dict[str, Any]:
             "new_decoder_architecture": keys not in (1, heads),
             "multi_query": keys == 1,
         }
-    if kind in ("gpt2", "bloom"):
+    if kind == "gpt_neo":  # every other layer attends to its surroundings only
+        return {**fields, "attention_types": [[["global", "local"], layers // 2]]}
+    if kind == "deberta":  # every published one; the defaults of transformers are those of a BERT
+        fields.update(relative_attention=True, pos_att_type=["c2p", "p2c"], position_biased_input=False)
+    if kind in ("gpt2", "gptj", "bloom"):
         return fields
     fields["intermediate_size"] = wide
     if keys != heads or kind not in WIDE:
@@ -118,6 +126,8 @@ def _sizes(row: dict[str, str], kind: str) -> dict[str, Any]:
 
 def _positions(kind: str) -> dict[str, Any]:
     """How long a sequence may be where the default is shorter than what is published."""
+    if kind == "mpnet":
+        return {"max_position_embeddings": 514}
     if kind == "roberta" or kind == "xlm-roberta":
         return {
             "max_position_embeddings": 514,

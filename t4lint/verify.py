@@ -211,7 +211,8 @@ def predict(argv: list[str], options: Options) -> Report:
     if launch is not None and launch.file is not None:
         session = engine.Session(options)
         session.sources[COMMAND] = shlex.join(argv) + "\n"
-        session.run(launch.file.resolve(), launch)  # unlike for a check, all files of the program are shown
+        # unlike for a check, all files of the program are shown; and the GPU is that of the target, not of this machine
+        session.run(launch.file.resolve(), engine.on_a_gpu(launch))
         return engine.report(session, [launch.file.resolve()])
     files = _named_files(argv, options.cwd)
     if files:

@@ -15,7 +15,7 @@ from t4lint.engine.environment import check_environment
 from t4lint.engine.finding import about, finding_from
 from t4lint.engine.options import Options, chosen_by, everywhere, near
 from t4lint.engine.reporting import early_report, report
-from t4lint.engine.session import Helpers, Session, Step
+from t4lint.engine.session import Helpers, Session, Step, on_a_gpu
 from t4lint.findings import Problem, Report
 from t4lint.ruleset import UnknownRule, rules, select
 from t4lint.sources import disk
@@ -24,7 +24,8 @@ from t4lint.sources.files import display_path
 
 __all__ = [
     "Helpers", "Options", "Session", "Step", "UnknownRule", "about", "check", "check_command", "check_with_fixes",
-    "chosen_by", "everywhere", "finding_from", "is_source", "near", "recheck", "report", "rules", "select", "text_of",
+    "chosen_by", "everywhere", "finding_from", "is_source", "near", "on_a_gpu", "recheck", "report", "rules", "select",
+    "text_of",
 ]  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def check_command(argv: Sequence[str], options: Options) -> Report:
     assert launch.file is not None
     file = disk.real(launch.file)
     session.shown = {display_path(file, options.cwd), document.path}
-    session.run(file, launch)
+    session.run(file, on_a_gpu(launch))  # it may have to run without one here; it is asked what the target does
     return report(session, [file])
 
 

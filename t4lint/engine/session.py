@@ -529,8 +529,7 @@ class Session:
         elif all(launch.gpus != NOT_SAID for launch in commands):
             # a program that is only ever tried without a GPU is judged with one too, unless several processes share the CPUs
             for launch in [launch for launch in commands[:MAX_LAUNCHES] if launch.launcher == "python"]:
-                shown = {name: word for name, word in launch.environment.items() if name != "CUDA_VISIBLE_DEVICES"}
-                self.run(file, replace(launch, environment=shown, gpus=NOT_SAID))
+                self.run(file, on_a_gpu(launch))
 
     def check_commands(self, file: Path) -> None:
         """The launch commands of a file whose programs are not in sight: what they say by themselves."""
@@ -735,6 +734,14 @@ class Session:
         own = inline(self.data.get(script, ""))
         found = {**ranges, **pinned, **own, **pins, **self.near(script).options.versions}
         return {name: version for name, version in found.items() if version}
+
+
+def on_a_gpu(launch: LaunchCommand) -> LaunchCommand:
+    """The same launch where it is not left without a GPU."""
+    if launch.gpus == NOT_SAID:
+        return launch
+    shown = {name: word for name, word in launch.environment.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return replace(launch, environment=shown, gpus=NOT_SAID)
 
 
 def trained_elsewhere(imported: Collection[str], segments: Sequence[Segment]) -> bool:

@@ -410,10 +410,13 @@ async function target(page) {
 }
 
 function useInterpreter(interpreter) {
+  set("t4lint.interpreter", interpreter);
+}
+
+function set(name, value) {
   const workspaceSettings = path.join(project, ".vscode", "settings.json"); // the target picker has made it
   const settings = JSON.parse(readFileSync(workspaceSettings, "utf8"));
-  settings["t4lint.interpreter"] = interpreter;
-  writeFileSync(workspaceSettings, JSON.stringify(settings));
+  writeFileSync(workspaceSettings, JSON.stringify({ ...settings, [name]: value }));
 }
 
 /** Settings that change while the editor runs; nothing is installed before a person says so. */
@@ -464,8 +467,11 @@ async function severalFolders(page) {
 }
 
 async function switchedOff(page) {
-  const settings = JSON.parse(readFileSync(settingsFile, "utf8"));
-  writeFileSync(settingsFile, JSON.stringify({ ...settings, "t4lint.enable": false }));
+  // The settings of one folder of several say nothing for the window.
+  await page.goto(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(project)}`);
+  await open(page, "verify_me.py");
+  await page.locator(".squiggly-warning").first().waitFor({ timeout: PATIENCE });
+  set("t4lint.enable", false);
   await page.locator(".squiggly-warning, .squiggly-info").first().waitFor({ state: "detached", timeout: PATIENCE });
   await page.locator(".statusbar-item").filter({ hasText: /^\s*l4\s*$/ }).waitFor({ state: "detached", timeout: PATIENCE });
   step("switched off: nothing left");
